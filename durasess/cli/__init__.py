@@ -1,0 +1,1 @@
+"""The `durasess` command, one module a verb."""

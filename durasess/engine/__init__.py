@@ -1,0 +1,1 @@
+"""Ordered durable events and snapshots in a directory. Knows nothing of agents."""

@@ -1,0 +1,284 @@
+"""Bytes ↔ values: the one line codec of every JSON file, the chain of checksums, hashes.
+
+A line is one JSON object whose last member is `"crc"`, then a line feed. The crc is CRC-32 (zlib)
+over the raw bytes before `,"crc":"`, seeded with a chain value, so a reader verifies bytes and
+never needs canonical JSON. FORMAT.md §2 and §3 say the same for other implementations.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import gc
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import msgspec
+
+from durasess.engine.types import Event, LineError
+from durasess.errors import EventRejectedError
+
+CHAIN_START = 0
+"""The chain value before the first event of a session."""
+
+CRC_SUFFIX = 18
+"""Bytes of `,"crc":"0a1b2c3d"}`."""
+
+_PREFIX = re.compile(
+    rb'\{"seq":([1-9][0-9]{0,17}),"ts":"[^"\\]{27}"(?:,"b":(0|[1-9][0-9]{0,8}))?,"type":"'
+)
+_CRC = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
+_ENCODE = msgspec.json.Encoder().encode
+_DECODE_EVENT = msgspec.json.Decoder(Event).decode
+_DECODE = msgspec.json.Decoder().decode
+_HASH_BYTES = 16
+
+
+class Head(NamedTuple):
+    """What the first bytes of an event line say: its seq, and b: None when the line is a batch by
+    itself, 0 when its batch goes on, else the number of lines of the batch it ends."""
+
+    seq: int
+    batch: int | None
+
+
+def encode(value: Any) -> bytes:
+    """Compact JSON of a plain value, on one line for every reader: U+0085, U+2028 and U+2029, at
+    which some split lines (R18), are escaped; lone surrogates are kept as their escapes."""
+    try:
+        data = _ENCODE(value)
+    except UnicodeEncodeError:
+        return _encode_slowly(value)
+    if not data.isascii():
+        data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+        data = data.replace(b"\xc2\x85", b"\\u0085")
+    return data
+
+
+def _encode_slowly(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
+
+
+def encode_state(state: Any, kind: Any) -> bytes:
+    """The JSON of a state that comes back equal (P10); EventRejectedError when it would not.
+
+    `kind` is the type that the stored state is decoded into, or Any for plain values.
+    """
+    try:
+        data = encode(state)
+        back = decode(data) if kind is Any else typed(data, kind)
+    except (TypeError, ValueError, OverflowError, RecursionError, LineError) as error:
+        raise EventRejectedError(
+            f"the state cannot be stored: {error}. Nothing was written; keep plain JSON in it."
+        ) from None
+    if back != state:
+        raise EventRejectedError(
+            f"the state would not come back equal: {_difference(state, back, '$')}. Nothing was "
+            "written; keep plain JSON values in it (no tuples, sets, dates, NaN or other keys)."
+        )
+    return data
+
+
+def _difference(given: Any, back: Any, path: str) -> str:
+    if isinstance(given, dict) and isinstance(back, dict):
+        for key, value in given.items():
+            if key not in back:
+                return f"the key {key!r} at {path}"
+            if value != back[key]:
+                return _difference(value, back[key], f"{path}.{key}")
+    if isinstance(given, list) and isinstance(back, list):
+        for index, (value, other) in enumerate(zip(given, back, strict=False)):
+            if value != other:
+                return _difference(value, other, f"{path}[{index}]")
+    return f"{type(given).__name__} becomes {type(back).__name__} at {path}"
+
+
+def timestamp(nanoseconds: int) -> str:
+    """RFC 3339 in UTC with microseconds, always 27 characters, for times since 1970."""
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    return f"{_second(seconds)}.{rest // 1000:06d}Z"
+
+
+@functools.lru_cache(maxsize=8)
+def _second(seconds: int) -> str:
+    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=max(0, seconds))
+    return moment.strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def decode(data: bytes) -> Any:
+    """Any JSON value; LineError when it is none. Numbers beyond a double are refused, not inf."""
+    try:
+        return _DECODE(data)
+    except msgspec.MsgspecError:
+        return _decode_slowly(data)
+
+
+def _decode_slowly(data: bytes) -> Any:
+    """msgspec refuses escaped lone surrogates, which are legal JSON and come back as they were."""
+    try:
+        return json.loads(data, parse_constant=_no_constant, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise LineError("json", f"this is not JSON: {error}") from None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{text} is beyond a double")
+    return value
+
+
+def typed(data: bytes, kind: Any) -> Any:
+    """Decode JSON into a msgspec type; LineError when it does not fit."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.MsgspecError as error:
+        raise LineError("json", f"not a {kind.__name__}: {error}") from None
+
+
+def body(
+    *,
+    type: str,
+    data: Any,
+    run_id: str | None,
+    call_id: str | None,
+    event_id: str | None,
+) -> bytes:
+    """The part of an event line that is known before its seq: from `,"type"` to the end of data.
+
+    `data` must be plain (values.plain).
+    """
+    parts = [b',"type":', encode(type)]
+    for name, value in (
+        (b',"run_id":', run_id),
+        (b',"call_id":', call_id),
+        (b',"event_id":', event_id),
+    ):
+        if value is not None:
+            parts += (name, encode(value))
+    parts += (b',"data":', encode(data))
+    return b"".join(parts)
+
+
+def event_line(seq: int, ts: str, batch: int | None, body: bytes, chain: int) -> tuple[bytes, int]:
+    """One event line with its line feed, and the chain value after it."""
+    if batch is None:
+        text = b'{"seq":%d,"ts":"%s"%s' % (seq, ts.encode(), body)
+    else:
+        text = b'{"seq":%d,"ts":"%s","b":%d%s' % (seq, ts.encode(), batch, body)
+    crc = zlib.crc32(text, chain)
+    return b'%s,"crc":"%08x"}\n' % (text, crc), crc
+
+
+def control_line(value: dict[str, Any], chain: int = CHAIN_START) -> bytes:
+    """A header, seal, meta, trailer or anchor line with its line feed; it advances no chain."""
+    text = encode(value)[:-1]
+    return b'%s,"crc":"%08x"}\n' % (text, zlib.crc32(text, chain))
+
+
+def check(line: bytes, chain: int) -> int:
+    """The line's crc when its bytes agree with it; `line` has no line feed.
+
+    Raises LineError when the end is not a crc, or when the stored and computed values differ.
+    """
+    stored = stored_crc(line)
+    computed = zlib.crc32(line[:-CRC_SUFFIX], chain)
+    if computed != stored:
+        raise LineError("crc", f"checksum: stored {stored:08x}, computed {computed:08x}")
+    return stored
+
+
+def stored_crc(line: bytes) -> int:
+    """The crc a line says it has; LineError when it has none."""
+    match = _CRC.fullmatch(line, max(0, len(line) - CRC_SUFFIX))
+    if match is None:
+        raise LineError("line", 'the line does not end in ,"crc":"<8 hex digits>"}')
+    return int(match[1], 16)
+
+
+def head(line: bytes) -> Head:
+    """seq and b of an event line; LineError when it does not begin like one."""
+    match = _PREFIX.match(line)
+    if match is None:
+        raise LineError("line", f"no event line begins with {line[:40]!r}")
+    return Head(int(match[1]), None if match[2] is None else int(match[2]))
+
+
+def event(line: bytes, *, proven: bool = True) -> Event:
+    """The event of a checked line. LineError when fields are missing or of a wrong kind."""
+    try:
+        found = _DECODE_EVENT(line)
+    except msgspec.MsgspecError:
+        found = _event_slowly(line)
+    if found.seq != head(line).seq:
+        raise LineError("json", f"seq stands twice: {head(line).seq} and {found.seq}")
+    if not proven:
+        found = msgspec.structs.replace(found, proven=False)
+    return found
+
+
+def _event_slowly(line: bytes) -> Event:
+    fields = _decode_slowly(line)
+    try:
+        data = fields.pop("data")
+        fields.pop("proven", None)
+        found = msgspec.convert({**fields, "data": None}, Event)
+    except (AttributeError, KeyError, TypeError, msgspec.MsgspecError) as error:
+        raise LineError("json", f"not the fields of an event: {error}") from None
+    return msgspec.structs.replace(found, data=data)
+
+
+def control(line: bytes) -> dict[str, Any]:
+    """The object of a header, seal, meta, trailer or anchor line (check it first)."""
+    value = decode(line)
+    if not isinstance(value, dict):
+        raise LineError("json", "expected an object")
+    return value
+
+
+def is_event(line: bytes) -> bool:
+    """Whether a line begins like an event, not like a header or a seal."""
+    return line.startswith(b'{"seq":')
+
+
+def hexed(crc: int) -> str:
+    """A chain value as it is written: eight lower-case hex digits."""
+    return f"{crc:08x}"
+
+
+def unhexed(text: Any) -> int:
+    """A written chain value; LineError when it is none."""
+    if not isinstance(text, str) or re.fullmatch(r"[0-9a-f]{8}", text) is None:
+        raise LineError("json", f"expected eight hex digits, found {text!r}")
+    return int(text, 16)
+
+
+def hasher(data: bytes = b"") -> hashlib.blake2b:
+    """A running blake2b-128."""
+    return hashlib.blake2b(data, digest_size=_HASH_BYTES)
+
+
+def digest(data: bytes) -> str:
+    """blake2b-128 in hex."""
+    return hasher(data).hexdigest()
+
+
+@contextmanager
+def bulk() -> Iterator[None]:
+    """The cyclic collector off while many values are decoded: half of the time otherwise."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

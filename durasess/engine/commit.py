@@ -1,0 +1,211 @@
+"""One committer for each open handle: callers hand over work and wait, it runs in one place.
+
+What is waiting together goes into one commit, in the order it was handed over. Ctrl-C in a
+caller's thread never reaches a commit: the caller withdraws what was not begun, or learns that the
+outcome is unknown. Knows nothing of logs and files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+MAX_TOGETHER = 1024
+"""Tickets in one commit."""
+
+_UNKNOWN = (
+    "durasess: interrupted while waiting, the outcome of this call is unknown: the event may be "
+    "in the log. Try again with the same event_id to be safe."
+)
+_WITHDRAWN = "durasess: interrupted before the write began; nothing was written."
+
+
+class Ticket:
+    """Work handed over and its outcome: exactly one of the committer and a caller that gives up
+    claims it, and only a claimed one is settled."""
+
+    __slots__ = ("_claimed", "_settled", "error", "future", "is_settled", "result", "work")
+
+    def __init__(self, work: Any, future: asyncio.Future[Any] | None = None) -> None:
+        self.work = work
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.future = future
+        self.is_settled = False
+        self._claimed = threading.Lock()
+        self._settled = threading.Lock()
+        self._settled.acquire()
+
+    def claim(self) -> bool:
+        """Whether the caller of this method is the first; it alone may go on."""
+        return self._claimed.acquire(blocking=False)
+
+    def settle(self, result: Any = None, error: BaseException | None = None) -> None:
+        """Set the outcome, once; a second call changes nothing."""
+        if self.is_settled:
+            return
+        self.result = result
+        self.error = error
+        self.is_settled = True
+        self._settled.release()
+
+    def wait(self, submit: Callable[[Ticket], None] | None = None) -> Any:
+        """Hand over with `submit`, if given; then the result, or raises the error.
+
+        When interrupted, a note on the exception says whether the work may have been done.
+        """
+        try:
+            if submit is not None:
+                submit(self)
+            if not self.is_settled:
+                self._settled.acquire()
+        except BaseException as interruption:
+            interruption.add_note(_WITHDRAWN if self.claim() else _UNKNOWN)
+            raise
+        return self.outcome()
+
+    async def wait_async(self, submit: Callable[[Ticket], None]) -> Any:
+        """The same for a coroutine; `future` is of its loop."""
+        assert self.future is not None
+        submit(self)
+        try:
+            await self.future
+        except asyncio.CancelledError as cancelled:
+            cancelled.add_note(_WITHDRAWN if self.claim() else _UNKNOWN)
+            raise
+        return self.outcome()
+
+    def outcome(self) -> Any:
+        """The result of a settled ticket, or raises its error."""
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+class Scheduler(Protocol):
+    """Where a committer runs."""
+
+    def start(self, run: Callable[[Sequence[Ticket]], None]) -> None:
+        """Begin; `run` gets the tickets that wait, in order, and settles all it claims."""
+
+    def submit(self, ticket: Ticket) -> None:
+        """Hand over one ticket. Atomic: an interruption leaves it handed over or not at all."""
+
+    def background(self, job: Callable[[], None]) -> None:
+        """Run something slow beside the committer."""
+
+    def wait(self, ticket: Ticket) -> Any:
+        """The ticket's result, when background jobs may have to run first."""
+
+    def stop(self) -> None:
+        """Run no more; wait for the running thread unless it is the caller."""
+
+
+class ThreadScheduler:
+    """The committer as a daemon thread; background jobs in threads of their own."""
+
+    def __init__(self, name: str = "durasess-committer") -> None:
+        self._name = name
+        self._waiting: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def start(self, run: Callable[[Sequence[Ticket]], None]) -> None:
+        """Start the thread."""
+        thread = threading.Thread(target=self._loop, args=(run,), name=self._name, daemon=True)
+        self._thread = thread
+        thread.start()
+
+    def submit(self, ticket: Ticket) -> None:
+        """SimpleQueue.put is atomic and safe in signal handlers."""
+        self._waiting.put(ticket)
+
+    def background(self, job: Callable[[], None]) -> None:
+        """Start a thread for the job."""
+        threading.Thread(target=job, name=f"{self._name}-background", daemon=True).start()
+
+    def wait(self, ticket: Ticket) -> Any:
+        """Other threads run by themselves."""
+        return ticket.wait()
+
+    def stop(self) -> None:
+        """End the thread after what was handed over before."""
+        self._waiting.put(None)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _loop(self, run: Callable[[Sequence[Ticket]], None]) -> None:
+        while True:
+            tickets = [self._waiting.get()]
+            while len(tickets) < MAX_TOGETHER and tickets[-1] is not None:
+                try:
+                    tickets.append(self._waiting.get_nowait())
+                except queue.Empty:
+                    break
+            last = tickets[-1]
+            run([ticket for ticket in tickets if ticket is not None])
+            if last is None:
+                return
+
+
+class InlineScheduler:
+    """Everything in the calling thread, step by step, for tests: a commit runs inside the call
+    that hands it over; background jobs wait, oldest first, until `run_background`."""
+
+    def __init__(self) -> None:
+        self.background_jobs: deque[Callable[[], None]] = deque()
+        self._run: Callable[[Sequence[Ticket]], None] | None = None
+
+    def start(self, run: Callable[[Sequence[Ticket]], None]) -> None:
+        """Keep what to run."""
+        self._run = run
+
+    def submit(self, ticket: Ticket) -> None:
+        """Run the ticket now."""
+        if self._run is not None:
+            self._run([ticket])
+
+    def background(self, job: Callable[[], None]) -> None:
+        """Keep the job for later."""
+        self.background_jobs.append(job)
+
+    def run_background(self) -> bool:
+        """Run the oldest waiting job; False when there is none."""
+        if not self.background_jobs:
+            return False
+        self.background_jobs.popleft()()
+        return True
+
+    def wait(self, ticket: Ticket) -> Any:
+        """Run waiting jobs until the ticket is settled."""
+        while not ticket.is_settled and self.run_background():
+            pass
+        return ticket.wait()
+
+    def stop(self) -> None:
+        """Nothing runs any more."""
+        self._run = None
+
+
+def settle_together(tickets: Sequence[tuple[Ticket, Any, BaseException | None]]) -> None:
+    """Settle many tickets; coroutines of one loop are woken by one call into it."""
+    loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[Any]]] = {}
+    for ticket, result, error in tickets:
+        ticket.settle(result, error)
+        if ticket.future is not None:
+            loops.setdefault(ticket.future.get_loop(), []).append(ticket.future)
+    for loop, futures in loops.items():
+        try:
+            loop.call_soon_threadsafe(_wake, futures)
+        except RuntimeError:
+            # The loop was closed: nobody is waiting any more.
+            continue
+
+
+def _wake(futures: list[asyncio.Future[Any]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)

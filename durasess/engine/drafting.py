@@ -1,0 +1,73 @@
+"""Drafts → encoded bodies, in the caller's thread: every check of data comes before any write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from durasess.engine import codec, values
+from durasess.engine.admission import Append, Prepared
+from durasess.engine.types import MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_EVENT_BYTES, Draft
+from durasess.errors import EventRejectedError
+
+MAX_NAME = 512
+"""Characters of a type or an id."""
+
+
+class Drafting(msgspec.Struct, frozen=True, kw_only=True):
+    """How this handle takes data. `for_validator`: a validator sees what would be read back."""
+
+    strict: bool = False
+    max_event_bytes: int = MAX_EVENT_BYTES
+    for_validator: bool = False
+
+    def prepared(self, draft: Draft) -> Prepared:
+        """The draft with its bytes; EventRejectedError when they cannot be stored."""
+        _check_name("type", draft.type, required=True)
+        for name in ("run_id", "call_id", "event_id"):
+            _check_name(name, getattr(draft, name), required=False)
+        data = values.plain(draft.data, strict=self.strict)
+        body = codec.body(
+            type=draft.type,
+            data=data,
+            run_id=draft.run_id,
+            call_id=draft.call_id,
+            event_id=draft.event_id,
+        )
+        if len(body) > self.max_event_bytes:
+            raise EventRejectedError(
+                f"event rejected: it is {len(body)} bytes, max_event_bytes is "
+                f"{self.max_event_bytes}. Nothing was written."
+            )
+        if self.for_validator:
+            draft = msgspec.structs.replace(draft, data=codec.decode(codec.encode(data)))
+        return Prepared(draft, body)
+
+    def batch(self, events: Iterable[tuple[str, Any] | Draft], durable: bool) -> Append:
+        """The work of an append_many."""
+        drafts = [one if isinstance(one, Draft) else Draft(*one) for one in events]
+        if len(drafts) > MAX_BATCH_EVENTS:
+            raise EventRejectedError(
+                f"append_many got {len(drafts)} events; the limit is {MAX_BATCH_EVENTS}. "
+                "Nothing was written."
+            )
+        items = [self.prepared(draft) for draft in drafts]
+        size = sum(len(item.body) for item in items)
+        if size > MAX_BATCH_BYTES:
+            raise EventRejectedError(
+                f"append_many got {size} bytes; the limit is {MAX_BATCH_BYTES}. "
+                "Nothing was written."
+            )
+        return Append(items, durable)
+
+
+def _check_name(name: str, value: Any, *, required: bool) -> None:
+    if value is None and not required:
+        return
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME:
+        raise EventRejectedError(
+            f"event rejected: {name} is 1 to {MAX_NAME} characters, not {value!r:.60}. "
+            "Nothing was written."
+        )

@@ -1,0 +1,417 @@
+"""The engine's handle: an ordered durable log of events and the state they fold into.
+
+    with Engine.open("counter", initial=int, apply=lambda state, event: state + 1) as engine:
+        receipt = engine.append("counted", {"n": 1})
+
+What a caller does with a handle is here; what changes the disk is in writer.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Any
+
+from durasess.engine import history, lifetime
+from durasess.engine.admission import Append
+from durasess.engine.commit import Scheduler, ThreadScheduler, Ticket
+from durasess.engine.drafting import Drafting
+from durasess.engine.files import Files, RealFiles
+from durasess.engine.fold import Fold
+from durasess.engine.opening import Options, open_for_reading, open_for_writing
+from durasess.engine.prune import Pruned
+from durasess.engine.receipt import Receipt
+from durasess.engine.recovery import Recovered
+from durasess.engine.snapshotter import SnapshotJob
+from durasess.engine.types import (
+    MAX_EVENT_BYTES,
+    SEGMENT_BYTES,
+    SNAPSHOT_EVERY,
+    Damage,
+    Draft,
+    Event,
+    Migrations,
+    Mode,
+    Recovery,
+)
+from durasess.engine.writer import Settings, Writer, closed_error
+from durasess.errors import DurasessError, StorageError
+
+_LOGGER = logging.getLogger("durasess")
+
+
+class Engine:
+    """A session's log and state. Make one with `open`; use it as a context manager.
+
+    `state` is the state after `last_seq`, live: what was acknowledged is in it. Treat it as
+    read-only, and read it where no append runs at the same time if `apply` changes it in place.
+    `recovery` tells what opening found.
+    """
+
+    def __init__(self, options: Options, found: Recovered, writer: Writer | None) -> None:
+        self._options = options
+        self._found = found
+        self._writer = writer
+        self._scheduler: Scheduler | None = None
+        self._drafting = Drafting()
+        self._damage: list[Damage] = []
+        self._closed = False
+        self.session_id = found.claims.session_id
+        self.path = options.directory
+        self.recovery: Recovery = found.report
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        initial: Callable[[], Any] = dict,
+        apply: Callable[[Any, Event], Any] | None = None,
+        mode: Mode = "own",
+        create: bool = True,
+        at_least: Receipt | None = None,
+        snapshot_every: int = SNAPSHOT_EVERY,
+        segment_bytes: int = SEGMENT_BYTES,
+        max_event_bytes: int = MAX_EVENT_BYTES,
+        strict: bool = False,
+        validate: Callable[[Any, Draft], None] | None = None,
+        schema_version: int = 1,
+        migrations: Migrations | None = None,
+        state_type: Any = Any,
+        summary: Callable[[Any], Any] | None = None,
+        files: Files | None = None,
+        clock: Callable[[], int] = time.time_ns,
+        scheduler: Scheduler | None = None,
+    ) -> Engine:
+        """Open a session directory, or with mode "own" and `create` make it.
+
+        `initial()` is the state before event 1. `apply(state, event)` returns the next state, or
+        None when it changed the one it got; it must be total. `validate(state, draft)` may raise
+        to refuse a draft before anything is written; it sees the state before its batch.
+        `snapshot_every` is in events, `segment_bytes` and `max_event_bytes` in bytes, `clock()` in
+        nanoseconds since 1970. `state_type` is the msgspec type of a state that is not plain JSON;
+        `migrations[v]` leads from schema version v to v + 1. `summary(state)` makes what lists
+        show. `files` and `scheduler` are for tests.
+
+        Mode "read" takes no lock and changes nothing: it shows what is written, up to the first
+        damage. Raises SessionNotFoundError, SessionLockedError, CorruptionError,
+        FormatVersionError or StorageError; a failed open changes nothing on disk.
+        """
+        if mode not in ("own", "read"):
+            raise ValueError(f'mode is "own" or "read", not {mode!r}')
+        options = Options(
+            disk=files or RealFiles(),
+            directory=_directory(path, files),
+            fold=Fold(
+                initial=initial,
+                apply=apply or _keep,
+                schema_version=schema_version,
+                migrations=migrations or {},
+                state_type=state_type,
+            ),
+            settings=Settings(
+                snapshot_every=max(1, snapshot_every),
+                segment_bytes=segment_bytes,
+                clock=clock,
+                validate=validate,
+                summary=summary,
+            ),
+            at_least=at_least,
+            create=create,
+            token=lambda: f"{os.getpid()}-{clock()}",
+        )
+        if mode == "read":
+            return cls(options, open_for_reading(options), None)
+        engine = cls._own(options, scheduler or ThreadScheduler())
+        engine._drafting = Drafting(
+            strict=strict, max_event_bytes=max_event_bytes, for_validator=validate is not None
+        )
+        return engine
+
+    @classmethod
+    def _own(cls, options: Options, scheduler: Scheduler) -> Engine:
+        """Open in the committer, so that Ctrl-C in the caller cannot stop it half way."""
+        opened: list[tuple[Writer, Recovered]] = []
+
+        def run(tickets: Any) -> None:
+            if opened:
+                opened[0][0].run(tickets)
+            else:
+                _open_in_committer(tickets)
+
+        ticket = Ticket(lambda: opened.append(open_for_writing(options, scheduler)))
+        scheduler.start(run)
+        try:
+            ticket.wait(scheduler.submit)
+        except BaseException:
+            _release_in_committer(scheduler, opened)
+            raise
+        writer, found = opened[0]
+        engine = cls(options, found, writer)
+        engine._scheduler = scheduler
+        lifetime.add(engine)
+        return engine
+
+    # -- what is there ----------------------------------------------------------------------
+
+    @property
+    def state(self) -> Any:
+        """The state after `last_seq`."""
+        return self._found.state if self._writer is None else self._writer.state
+
+    @property
+    def last_seq(self) -> int:
+        """The seq of the newest event that is acknowledged (mode "read": that was readable)."""
+        return self._found.place.seq if self._writer is None else self._writer.place.seq
+
+    @property
+    def damage(self) -> tuple[Damage, ...]:
+        """What opening and `events` found damaged, in the order it was found."""
+        return (*self.recovery.damage, *self._damage)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What went wrong without costing an event: at opening, and with snapshots since."""
+        later = self._writer.notices if self._writer is not None else []
+        return (*self.recovery.notices, *later)
+
+    def events(self, after: int = 0) -> Iterator[Event]:
+        """The events with seq > `after`, up to what is acknowledged now, from disk, in order.
+
+        Raises CorruptionError at damage; in mode "read" goes on behind it instead, with `proven`
+        False on the first event behind a gap, and `damage` says what was passed. ValueError when
+        the events after `after` were pruned.
+        """
+        reading = self._writer is None
+        through = 1 << 62 if reading and self.recovery.damage else self.last_seq
+        self._found.claims.highest = max(self._found.claims.highest, self._newest_segment())
+        return history.events(
+            self._options.disk,
+            self._found.claims,
+            self._options.fold,
+            after=after,
+            through=through,
+            on_damage=self._note_damage if reading else None,
+        )
+
+    def _newest_segment(self) -> int:
+        return self._found.next_segment - 1 if self._writer is None else self._writer.newest_segment
+
+    def _note_damage(self, damage: Damage) -> None:
+        if damage not in self.damage:
+            self._damage.append(damage)
+
+    # -- appending --------------------------------------------------------------------------
+
+    def append(
+        self,
+        type: str,
+        data: Any = None,
+        *,
+        run_id: str | None = None,
+        call_id: str | None = None,
+        event_id: str | None = None,
+        durable: bool = True,
+    ) -> Receipt:
+        """Append one event; when this returns, it survives power loss.
+
+        With `durable=False` it returns when the event is written, and the sync follows at once,
+        before the next write; the receipt then proves nothing. An `event_id` used again for the
+        same content returns the first receipt and writes nothing.
+
+        Raises EventRejectedError (nothing was written), StorageError (the disk refused, nothing
+        was kept, the handle lives), SessionFailedError or FencedError (close and open again).
+        """
+        draft = Draft(type, data, run_id, call_id, event_id)
+        receipts: list[Receipt] = self._hand_over(Append([self._drafting.prepared(draft)], durable))
+        return receipts[0]
+
+    def append_many(
+        self, events: Iterable[tuple[str, Any] | Draft], *, durable: bool = True
+    ) -> list[Receipt]:
+        """Append events as one batch: after any crash all of them are there or none."""
+        work = self._drafting.batch(events, durable)
+        if not work.items:
+            return []
+        receipts: list[Receipt] = self._hand_over(work)
+        return receipts
+
+    async def append_async(
+        self,
+        type: str,
+        data: Any = None,
+        *,
+        run_id: str | None = None,
+        call_id: str | None = None,
+        event_id: str | None = None,
+        durable: bool = True,
+    ) -> Receipt:
+        """`append` for coroutines: many tasks share one write and one sync."""
+        draft = Draft(type, data, run_id, call_id, event_id)
+        receipts = await self._hand_over_async(Append([self._drafting.prepared(draft)], durable))
+        return receipts[0]
+
+    async def append_many_async(
+        self, events: Iterable[tuple[str, Any] | Draft], *, durable: bool = True
+    ) -> list[Receipt]:
+        """`append_many` for coroutines."""
+        work = self._drafting.batch(events, durable)
+        return await self._hand_over_async(work) if work.items else []
+
+    # -- the rest of a handle's life --------------------------------------------------------
+
+    def flush(self) -> None:
+        """Return when everything that was appended before is durable."""
+        self._hand_over(self._usable_writer().check_usable)
+
+    def rotate(self) -> None:
+        """Seal the active segment now; the next append begins another."""
+        self._hand_over(self._usable_writer().rotate)
+
+    def snapshot(self) -> int:
+        """Snapshot the state as it is now or later; returns the seq it is of.
+
+        Raises what kept the snapshot from being made; the log is whole all the same.
+        """
+        writer = self._usable_writer()
+        wanted = self.last_seq
+        while writer.snapshot_seq < wanted:
+            job = self._hand_over(writer.begin_snapshot)
+            if job is not None:
+                self._waiting(job.ticket)
+        return writer.snapshot_seq
+
+    def prune(self) -> Pruned:
+        """Delete the segments that both snapshots cover; says what went. History before
+        `first_seq` of the result can't be read any more."""
+        pruned: Pruned = self._hand_over(self._usable_writer().prune)
+        return pruned
+
+    def close(self) -> None:
+        """Take a last snapshot if it is due, seal the log, let go of the session.
+
+        Safe to call again, also after an interruption. Errors are raised after everything was let
+        go of; what was acknowledged is durable in any case.
+        """
+        if self._closed:
+            return
+        if self._writer is None or self._scheduler is None:
+            self._closed = True
+            return
+        problem = self._last_snapshot(self._writer)
+        self._until_idle(self._writer.finish)
+        self._end()
+        if problem is not None:
+            _LOGGER.warning("%s: no snapshot at close: %s", self.path, problem)
+
+    def _last_snapshot(self, writer: Writer) -> DurasessError | None:
+        try:
+            job = self._hand_over(writer.snapshot_at_close)
+            if job is not None:
+                self._waiting(job.ticket)
+        except DurasessError as error:
+            return error
+        return None
+
+    def abandon(self) -> None:
+        """Let go without sealing, as a crash would: for tests of recovery."""
+        if not self._closed and self._writer is not None:
+            self._until_idle(self._writer.give_up)
+            self._end()
+
+    def _until_idle(self, work: Callable[[], SnapshotJob | None]) -> None:
+        """Repeat `work` until no background job of this handle can touch a file any more."""
+        while (job := self._hand_over(work)) is not None:
+            try:
+                self._waiting(job.ticket)
+            except DurasessError as error:
+                _LOGGER.warning("%s: %s", self.path, error)
+
+    def _end(self) -> None:
+        self._closed = True
+        lifetime.discard(self)
+        if self._scheduler is not None:
+            self._scheduler.stop()
+
+    def _usable_writer(self) -> Writer:
+        if self._writer is None:
+            raise StorageError(
+                f'{self.path} is open with mode="read"; open it with mode="own" to change it.',
+                path=self.path,
+            )
+        if self._closed:
+            raise closed_error(self.path)
+        return self._writer
+
+    def _hand_over(self, work: Any) -> Any:
+        self._usable_writer()
+        assert self._scheduler is not None
+        return Ticket(work).wait(self._scheduler.submit)
+
+    async def _hand_over_async(self, work: Append) -> list[Receipt]:
+        self._usable_writer()
+        assert self._scheduler is not None
+        future = asyncio.get_running_loop().create_future()
+        receipts: list[Receipt] = await Ticket(work, future).wait_async(self._scheduler.submit)
+        return receipts
+
+    def _waiting(self, ticket: Ticket) -> Any:
+        assert self._scheduler is not None
+        return self._scheduler.wait(ticket)
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True) and self._writer is not None:
+            warnings.warn(f"{self.path} was not closed", ResourceWarning, source=self, stacklevel=1)
+            if self._scheduler is not None:
+                self._scheduler.submit(Ticket(self._writer.give_up))
+
+    def forget(self) -> None:
+        """In a forked child: only close the copies of the descriptors. The lock is the parent's,
+        and unlocking here would take it from the parent."""
+        self._closed = True
+        if self._writer is not None:
+            self._writer.release()
+
+    def __repr__(self) -> str:
+        return f"<Engine {self.path} at seq {self.last_seq}>"
+
+
+def _open_in_committer(tickets: Any) -> None:
+    for ticket in tickets:
+        if ticket.claim():
+            try:
+                ticket.settle(ticket.work())
+            except BaseException as error:
+                ticket.settle(error=error)
+
+
+def _release_in_committer(scheduler: Scheduler, opened: list[tuple[Writer, Recovered]]) -> None:
+    """The open failed, or its caller was interrupted: whatever it got to is given back."""
+    scheduler.submit(Ticket(lambda: [writer.release() for writer, _ in opened]))
+    scheduler.stop()
+
+
+def _directory(path: str | os.PathLike[str], files: Files | None) -> str:
+    """One name for one session: links resolved, so two paths cannot be two writers (R22)."""
+    text = os.fspath(path)
+    return os.path.realpath(os.path.expanduser(text)) if files is None else text
+
+
+def _keep(state: Any, event: Event) -> Any:
+    return state

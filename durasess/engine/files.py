@@ -1,0 +1,299 @@
+"""The narrow interface to the disk: the only place that writes, syncs, renames, deletes or locks.
+
+Everything else in the engine gets a `Files` handed in, so tests can replace the disk by one that
+loses power. Methods raise OSError as the system does; what is retried here is only what cannot
+have had an effect (EINTR), or what Windows refuses for a moment (R13, F7 in the tests).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat as stat_module
+import sys
+import time
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+FILE_MODE = 0o600
+DIRECTORY_MODE = 0o700
+_READ_CHUNK = 1 << 30
+_O_COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_UNSUPPORTED = frozenset(
+    code
+    for code in (
+        errno.EINVAL,
+        errno.ENOSYS,
+        getattr(errno, "ENOTSUP", None),
+        getattr(errno, "EOPNOTSUPP", None),
+    )
+    if code is not None
+)
+
+
+class FileStat(NamedTuple):
+    """What identifies a file and how long it is: `inode` is (device, number), `size` in bytes."""
+
+    inode: tuple[int, int]
+    size: int
+    directory: bool
+
+
+class Files(Protocol):
+    """The disk as the engine sees it. Paths are str; descriptors are int; sizes are bytes."""
+
+    def mkdir(self, path: str) -> None:
+        """Make a directory, mode 0700. Durable after `sync_dir` of its parent."""
+
+    def listdir(self, path: str) -> list[str]:
+        """The names in a directory, in no order."""
+
+    def stat(self, path: str) -> FileStat:
+        """Raises FileNotFoundError when there is nothing."""
+
+    def create(self, path: str) -> int:
+        """A new empty file, mode 0600, open for reading and writing; FileExistsError if there."""
+
+    def open(self, path: str, *, write: bool = False) -> int:
+        """An existing file."""
+
+    def read_at(self, fd: int, size: int, offset: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+
+    def write_at(self, fd: int, data: bytes, offset: int) -> int:
+        """One write call; returns how many bytes were taken, possibly fewer than given."""
+
+    def fstat(self, fd: int) -> FileStat:
+        """The open file, whatever its name is by now."""
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut the open file to `size` bytes."""
+
+    def sync(self, fd: int) -> None:
+        """Return only when the content is on stable storage. Never retried after an error."""
+
+    def close(self, fd: int) -> None:
+        """Give the descriptor back; never retried."""
+
+    def replace(self, source: str, target: str) -> None:
+        """Rename atomically over `target`. Durable after `sync_dir`."""
+
+    def unlink(self, path: str) -> None:
+        """Remove a name; FileNotFoundError when it is not there. Durable after `sync_dir`."""
+
+    def rmdir(self, path: str) -> None:
+        """Remove an empty directory."""
+
+    def sync_dir(self, path: str) -> None:
+        """Make the names in a directory durable."""
+
+    def lock(self, fd: int, *, shared: bool = False) -> bool:
+        """Take the kernel's lock on an open file without waiting; False when another has it."""
+
+    def unlock(self, fd: int) -> None:
+        """Release the kernel's lock."""
+
+
+class RealFiles(Files):
+    """The operating system's disk."""
+
+    def __init__(self, *, sleep: Callable[[float], None] = time.sleep) -> None:
+        self._sleep = sleep
+
+    def mkdir(self, path: str) -> None:
+        """Make a directory, mode 0700 whatever the umask is."""
+        _retry_interrupted(lambda: os.mkdir(path, DIRECTORY_MODE))
+        os.chmod(path, DIRECTORY_MODE)
+
+    def listdir(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def stat(self, path: str) -> FileStat:
+        return _stat(os.stat(path))
+
+    def create(self, path: str) -> int:
+        """A new empty file, mode 0600 whatever the umask is."""
+        fd = _above_stdio(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _O_COMMON, FILE_MODE))
+        if hasattr(os, "fchmod"):
+            os.fchmod(fd, FILE_MODE)
+        return fd
+
+    def open(self, path: str, *, write: bool = False) -> int:
+        """An existing file; never a directory, a device or a pipe, which could block or mislead."""
+        flags = (os.O_RDWR if write else os.O_RDONLY) | _O_COMMON | getattr(os, "O_NONBLOCK", 0)
+        fd = _above_stdio(os.open(path, flags))
+        if not stat_module.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        return fd
+
+    def read_at(self, fd: int, size: int, offset: int) -> bytes:
+        data = _pread(fd, min(size, _READ_CHUNK), offset)
+        if len(data) in (size, 0):
+            return data
+        parts = [data]
+        got = len(data)
+        while got < size:
+            data = _pread(fd, min(size - got, _READ_CHUNK), offset + got)
+            if not data:
+                break
+            parts.append(data)
+            got += len(data)
+        return b"".join(parts)
+
+    def write_at(self, fd: int, data: bytes, offset: int) -> int:
+        return _pwrite(fd, data, offset)
+
+    def fstat(self, fd: int) -> FileStat:
+        return _stat(os.fstat(fd))
+
+    def truncate(self, fd: int, size: int) -> None:
+        os.ftruncate(fd, size)
+
+    def sync(self, fd: int) -> None:
+        """fdatasync; F_FULLFSYNC on macOS, where fsync leaves the data in the drive's cache."""
+        _sync(fd)
+
+    def close(self, fd: int) -> None:
+        """Give the descriptor back; never retried, since it may be somebody else's by then."""
+        os.close(fd)
+
+    def replace(self, source: str, target: str) -> None:
+        moved = os.stat(source)
+        for pause in (*_WINDOWS_PAUSES, None):
+            try:
+                os.replace(source, target)
+                return
+            except InterruptedError:
+                if _is_at(target, moved):
+                    return
+            except PermissionError:
+                # A scanner may hold the target for a moment on Windows.
+                if pause is None:
+                    raise
+                self._sleep(pause)
+        os.replace(source, target)
+
+    def unlink(self, path: str) -> None:
+        _retry_interrupted(lambda: os.unlink(path))
+
+    def rmdir(self, path: str) -> None:
+        _retry_interrupted(lambda: os.rmdir(path))
+
+    def sync_dir(self, path: str) -> None:
+        """fsync of the directory; where the system has no such thing (R14), nothing can be done."""
+        if os.name == "nt":
+            return
+        fd = _above_stdio(os.open(path, os.O_RDONLY | os.O_DIRECTORY | _O_COMMON))
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+        finally:
+            os.close(fd)
+
+    def lock(self, fd: int, *, shared: bool = False) -> bool:
+        """flock without waiting: it belongs to the open file, so closing another descriptor of the
+        same file, in this process or a forked one, does not release it."""
+        import portalocker
+
+        kind = portalocker.LockFlags.SHARED if shared else portalocker.LockFlags.EXCLUSIVE
+        try:
+            portalocker.lock(fd, kind | portalocker.LockFlags.NON_BLOCKING)
+        except portalocker.AlreadyLocked:
+            return False
+        except portalocker.LockException as error:
+            cause = error.args[0] if error.args else None
+            if isinstance(cause, OSError):
+                if cause.errno in (errno.EAGAIN, errno.EACCES):
+                    return False
+                raise cause from None
+            raise OSError(errno.ENOLCK, str(error)) from error
+        return True
+
+    def unlock(self, fd: int) -> None:
+        import portalocker
+
+        portalocker.unlock(fd)
+
+
+_WINDOWS_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 0.9)
+"""Seconds; about 2.5 in all."""
+
+
+def disk_full() -> OSError:
+    """What the system means when it takes fewer bytes than it was given."""
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _stat(result: os.stat_result) -> FileStat:
+    inode = (result.st_dev, result.st_ino)
+    return FileStat(inode, result.st_size, stat_module.S_ISDIR(result.st_mode))
+
+
+def _above_stdio(fd: int) -> int:
+    """R22: a program that closed stdin would otherwise print into the log."""
+    if fd > 2:
+        return fd
+    import fcntl
+
+    try:
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(fd)
+
+
+def _retry_interrupted(call: Callable[[], None]) -> None:
+    """R13: Python retries EINTR for reads and writes, but raises it for names. An interrupted call
+    on the supported systems has had no effect."""
+    while True:
+        try:
+            call()
+            return
+        except InterruptedError:
+            continue
+
+
+def _is_at(path: str, moved: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), moved)
+    except FileNotFoundError:
+        return False
+
+
+if sys.platform == "darwin":
+
+    def _sync(fd: int) -> None:
+        import fcntl
+
+        try:
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            os.fsync(fd)
+else:
+    _sync = getattr(os, "fdatasync", os.fsync)
+
+if hasattr(os, "pread"):
+    _pread = os.pread
+    _pwrite = os.pwrite
+else:
+
+    def _pread(fd: int, size: int, offset: int) -> bytes:
+        os.lseek(fd, offset, os.SEEK_SET)
+        return os.read(fd, size)
+
+    def _pwrite(fd: int, data: bytes, offset: int) -> int:
+        os.lseek(fd, offset, os.SEEK_SET)
+        return os.write(fd, data)
+
+
+def boot_id() -> str:
+    """A name for this boot of the machine, empty where the system has none. For people."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as source:
+            return source.read().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,81 @@
+"""How events become state: the program's reducer, its migrations, the window of event ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from durasess.engine import codec, snapshot
+from durasess.engine.types import EVENT_ID_WINDOW, Event, Migration, Migrations
+from durasess.errors import FormatVersionError
+
+
+class Fold(msgspec.Struct, frozen=True, kw_only=True):
+    """How the application turns events into state.
+
+    `initial()` makes the state before event 1; `apply(state, event)` returns the next state, or
+    None when it changed the one it got. `state_type` is what msgspec decodes a stored state into.
+    """
+
+    initial: Callable[[], Any]
+    apply: Callable[[Any, Event], Any]
+    schema_version: int = 1
+    migrations: Migrations = msgspec.field(default_factory=dict)
+    state_type: Any = Any
+
+    def step(self, state: Any, event: Event) -> Any:
+        """The state after one event."""
+        returned = self.apply(state, event)
+        return state if returned is None else returned
+
+
+def stored_state(raw: msgspec.Raw, version: int, fold: Fold) -> Any:
+    """The state of a snapshot, brought from its schema version to the program's."""
+    if version >= fold.schema_version:
+        return _decoded(bytes(raw), fold)
+    state = codec.decode(bytes(raw))
+    for step in range(version, fold.schema_version):
+        migrate = _migration(fold, step).state
+        state = migrate(state) if migrate is not None else state
+    return _decoded(codec.encode(state), fold)
+
+
+def _decoded(raw: bytes, fold: Fold) -> Any:
+    if fold.state_type is Any:
+        return codec.decode(raw)
+    return codec.typed(raw, fold.state_type)
+
+
+def _migration(fold: Fold, version: int) -> Migration:
+    step = fold.migrations.get(version)
+    if step is None:
+        raise FormatVersionError(
+            f"this session has schema version {version}, the program {fold.schema_version}, and "
+            f"migrations[{version}] is missing. Nothing was changed."
+        )
+    return step if isinstance(step, Migration) else Migration(state=step)
+
+
+def migrated(event: Event, version: int, fold: Fold) -> Event:
+    """An event as the program's schema version has it."""
+    for step in range(version, fold.schema_version):
+        migrate = _migration(fold, step).event
+        event = migrate(event) if migrate is not None else event
+    return event
+
+
+def remember(
+    event_ids: dict[str, snapshot.RememberedId], line: bytes, seq: int, chain: int, event: Event
+) -> None:
+    """Keep an event's id in the window of the newest ones; `line` has no line feed."""
+    if event.event_id is None:
+        return
+    body = line[line.index(b',"type":') : -codec.CRC_SUFFIX]
+    event_ids.pop(event.event_id, None)
+    event_ids[event.event_id] = snapshot.RememberedId(
+        event.event_id, seq, codec.hexed(chain), codec.digest(body)
+    )
+    while len(event_ids) > EVENT_ID_WINDOW:
+        del event_ids[next(iter(event_ids))]

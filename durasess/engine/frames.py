@@ -1,0 +1,50 @@
+"""zstd frames: a document with size and checksum, and a skippable frame behind it (R20)."""
+
+from __future__ import annotations
+
+import zstandard
+
+from durasess.engine.types import LineError
+
+_ZSTD_LEVEL = 3
+_SKIPPABLE = b"\x50\x2a\x4d\x18"
+_MAX_DOCUMENT = 1 << 40
+
+
+def compress(data: bytes) -> bytes:
+    """One zstd frame with content size and checksum (R20)."""
+    compressor = zstandard.ZstdCompressor(
+        level=_ZSTD_LEVEL, write_checksum=True, write_content_size=True
+    )
+    return compressor.compress(data)
+
+
+def decompress(data: bytes) -> tuple[bytes, bytes]:
+    """The content of the first frame, which must be whole and carry size and checksum, and the
+    bytes behind it. LineError otherwise. The stream reader is not used: it takes a truncated frame
+    for a short one (R20)."""
+    try:
+        parameters = zstandard.get_frame_parameters(data)
+        if not parameters.has_checksum or not 0 <= parameters.content_size <= _MAX_DOCUMENT:
+            raise LineError("zstd", "the frame has no content size or no checksum")
+        decoder = zstandard.ZstdDecompressor().decompressobj()
+        content = decoder.decompress(data)
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise LineError("zstd", f"not a whole zstd frame: {error}") from None
+    if not decoder.eof or len(content) != parameters.content_size:
+        raise LineError("zstd", f"the frame is cut short at {len(content)} bytes of content")
+    return content, decoder.unused_data
+
+
+def skippable(data: bytes) -> bytes:
+    """A zstd skippable frame: `zstd -d` passes over it."""
+    return _SKIPPABLE + len(data).to_bytes(4, "little") + data
+
+
+def unskippable(data: bytes) -> bytes:
+    """The content of a skippable frame that is all of `data`; LineError otherwise."""
+    if data[:4] != _SKIPPABLE or len(data) < 8:
+        raise LineError("trailer", "no skippable frame behind the document")
+    if int.from_bytes(data[4:8], "little") != len(data) - 8:
+        raise LineError("trailer", f"the trailer's length is not the {len(data) - 8} bytes there")
+    return data[8:]

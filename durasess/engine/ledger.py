@@ -1,0 +1,121 @@
+"""What a writer says about the log beside the log: meta.json and the anchor in `lock`.
+
+Both claim only what is synced already, so an older one that a crash brings back is as true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from durasess.engine import codec, files, lock, meta, paths, values
+from durasess.engine.log import Log
+from durasess.engine.recovery import Recovered
+from durasess.engine.scan import Place
+from durasess.errors import StorageError
+
+
+class Ledger:
+    """Keeps the last published meta and the descriptor of the anchor."""
+
+    def __init__(
+        self,
+        disk: files.Files,
+        found: Recovered,
+        log: Log,
+        *,
+        schema_version: int,
+        summary: Callable[[Any], Any] | None,
+        now: Callable[[], str],
+        note: Callable[[str], None],
+    ) -> None:
+        self._disk = disk
+        self._directory = found.claims.directory
+        self._session_id = found.claims.session_id
+        self._log = log
+        self._schema_version = schema_version
+        self._make_summary = summary
+        self._now = now
+        self._note = note
+        self._is_on_disk = found.claims.meta is not None
+        self._meta = found.claims.meta or self._rebuilt(found)
+        self._anchor_fd = disk.open(paths.join(self._directory, paths.LOCK), write=True)
+
+    def _rebuilt(self, found: Recovered) -> meta.Meta:
+        now = self._now()
+        baseline = meta.Baseline()
+        if found.claims.newest_is_good():
+            newest = found.claims.snapshots[0].trailer
+            baseline = meta.Baseline(newest.seq, newest.segment, newest.frame)
+        return meta.Meta(session_id=self._session_id, created=now, updated=now, baseline=baseline)
+
+    def knows_newest_segment(self) -> bool:
+        """Whether meta on disk claims the newest segment; an append waits for that."""
+        return self._is_on_disk and self._meta.active >= self._log.number
+
+    def set_baseline(self, baseline: meta.Baseline) -> None:
+        """What the next published meta says of the newest snapshot."""
+        self._meta = msgspec.structs.replace(self._meta, baseline=baseline)
+        self._is_on_disk = False
+
+    def publish(self, state: Any, place: Place) -> None:
+        """Replace meta.json by what is true now; StorageError when the system refuses."""
+        claimed = self._current(state, place)
+        path = paths.join(self._directory, paths.META)
+        try:
+            meta.publish(self._disk, self._directory, claimed)
+        except OSError as error:
+            raise StorageError(
+                f"{path} could not be replaced: {error}. The old one stays; seq {place.seq} is the "
+                "last durable event. Make room and try again.",
+                path=path,
+                seq=place.seq,
+                errno=error.errno,
+            ) from error
+        self._meta = claimed
+        self._is_on_disk = True
+
+    def publish_if_changed(self, state: Any, place: Place) -> None:
+        """So that opening and closing without an append leaves meta.json as it is."""
+        same = msgspec.structs.replace(self._current(state, place), updated=self._meta.updated)
+        if not self._is_on_disk or same != self._meta:
+            self.publish(state, place)
+
+    def _current(self, state: Any, place: Place) -> meta.Meta:
+        number, floor = self._log.floor()
+        return msgspec.structs.replace(
+            self._meta,
+            schema_version=self._schema_version,
+            updated=self._now(),
+            epoch=self._log.epoch if self._log.wrote else self._meta.epoch,
+            active=self._log.number,
+            floor=meta.Floor(number, floor.seq, codec.hexed(floor.chain)),
+            summary=self._summary(state, place),
+        )
+
+    def _summary(self, state: Any, place: Place) -> meta.Summary | None:
+        if self._make_summary is None:
+            return self._meta.summary
+        try:
+            data = values.plain(self._make_summary(state))
+        except Exception as error:
+            self._note(f"the program's summary raised {error!r}; the old one stays")
+            return self._meta.summary
+        return meta.Summary(place.seq, data)
+
+    def write_anchor(self, place: Place) -> None:
+        """Say that everything up to `place` was acknowledged. Without a sync: see lock.Anchor."""
+        anchor = lock.Anchor(
+            self._session_id, self._log.number, place.seq, codec.hexed(place.chain)
+        )
+        try:
+            lock.write_anchor(self._disk, self._anchor_fd, anchor)
+        except OSError as error:
+            # An older anchor claims less and is as true; the events themselves are durable.
+            self._note(f"the anchor in {paths.LOCK} could not be written: {error}")
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        self._disk.close(self._anchor_fd)

@@ -1,0 +1,254 @@
+"""The writing end of the log: the active segment, its chain, its seal. One write in flight.
+
+Knows nothing of states, snapshots or callers. Every method leaves either a whole log or a failed
+object: what failed is raised as StorageError when it was cut back and may be tried again, and as
+SessionFailedError or FencedError when this log is at its end (P4).
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from durasess.engine import codec, files, paths, publishing, segment
+from durasess.engine.scan import Place
+from durasess.errors import DurasessError, FencedError, SessionFailedError, StorageError
+
+
+class Log:
+    """Appends batches after `place`; the next segment to be made has number `next_number`."""
+
+    def __init__(
+        self,
+        disk: files.Files,
+        directory: str,
+        session_id: str,
+        *,
+        place: Place,
+        next_number: int,
+        epoch: int,
+        schema_version: int,
+        pid: int,
+        boot_id: str,
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._session_id = session_id
+        self._epoch = epoch
+        self._schema_version = schema_version
+        self._pid = pid
+        self._boot_id = boot_id
+        self._fd = -1
+        self._path = ""
+        self._inode = (0, 0)
+        self._hash = codec.hasher()
+        self._events = 0
+        self._made = False
+        self._unsynced: tuple[int, Place, int] | None = None
+        self.place = place
+        self.next_number = next_number
+        self.offset = 0
+        self.failure: DurasessError | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether there is a segment to append to."""
+        return self._fd >= 0
+
+    @property
+    def epoch(self) -> int:
+        """This writer's number among those that made segments."""
+        return self._epoch
+
+    @property
+    def number(self) -> int:
+        """The newest segment's number; 0 before the first."""
+        return self.next_number - 1
+
+    @property
+    def wrote(self) -> bool:
+        """Whether this writer made a segment."""
+        return self._made
+
+    def floor(self) -> tuple[int, Place]:
+        """The place that is synced, and the number of the segment it is in."""
+        fresh = self.is_active and self._events == 0
+        return self.number - 1 if fresh else self.number, self.place
+
+    def start_segment(self, ts: str) -> None:
+        """Publish the next segment with its header (R3): synced under a temporary name, renamed,
+        the directory synced, so a segment without a valid header is never a crash's doing."""
+        path = paths.join(self._directory, paths.segment(self.next_number))
+        line = segment.header_line(
+            segment.Header(
+                segment=self.next_number,
+                session_id=self._session_id,
+                first_seq=self.place.seq + 1,
+                chain=codec.hexed(self.place.chain),
+                schema_version=self._schema_version,
+                epoch=self._epoch,
+                pid=self._pid,
+                boot_id=self._boot_id,
+                ts=ts,
+            )
+        )
+        fd = -1
+        try:
+            fd = publishing.create_fresh(self._disk, path + paths.TMP)
+            publishing.write_all(self._disk, fd, line)
+            self._disk.sync(fd)
+            inode = self._disk.fstat(fd).inode
+            self._refuse_existing(path)
+        except OSError as error:
+            self._give_up_tmp(fd, path)
+            raise self._storage_error(error, path, "the next segment could not be made") from error
+        except BaseException:
+            self._give_up_tmp(fd, path)
+            raise
+        try:
+            self._disk.replace(path + paths.TMP, path)
+            self._disk.sync_dir(self._directory)
+        except BaseException as error:
+            self._disk.close(fd)
+            self._fail(error, path, "the next segment could not be published", None)
+        self._fd, self._path, self._inode = fd, path, inode
+        self._hash = codec.hasher(line)
+        self._events = 0
+        self._made = True
+        self.offset = len(line)
+        self.next_number += 1
+
+    def _refuse_existing(self, path: str) -> None:
+        if publishing.exists(self._disk, path):
+            raise self._fenced(path, "it exists already, so another writer is at work")
+
+    def _give_up_tmp(self, fd: int, path: str) -> None:
+        if fd >= 0:
+            self._disk.close(fd)
+            publishing.discard(self._disk, path + paths.TMP)
+
+    def write(self, lines: bytes, after: Place, events: int) -> None:
+        """One write of a whole batch (R2), which `sync` must follow before the next.
+
+        StorageError when the system took less than all of it (disk full, size limit) and the
+        segment was cut back, so that nothing of it remains.
+        """
+        self._check_usable()
+        if self._unsynced is not None:
+            self.sync()
+        if self._disk.fstat(self._fd).size != self.offset:
+            raise self._fenced(self._path, f"its size is not the {self.offset} bytes written here")
+        try:
+            taken = self._disk.write_at(self._fd, lines, self.offset)
+            if taken != len(lines):
+                raise files.disk_full()
+        except OSError as error:
+            self._cut_back(error, after)
+            raise self._storage_error(error, self._path, "the events were not written") from error
+        except BaseException as error:
+            self._fail(error, self._path, "a write was interrupted", after)
+        self._hash.update(lines)
+        self._unsynced = (len(lines), after, events)
+
+    def _cut_back(self, error: OSError, after: Place) -> None:
+        """Without the sync a crash could mix what was cut off with the next write (R10)."""
+        try:
+            self._disk.truncate(self._fd, self.offset)
+            self._disk.sync(self._fd)
+        except BaseException as second:
+            what = f"a write failed ({error}) and could not be cut back"
+            self._fail(second, self._path, what, after)
+
+    def sync(self) -> None:
+        """Make the written batch durable; then, and only then, `place` moves past it (R11).
+
+        A failed sync is never retried: the kernel may have dropped the pages and say "done" the
+        next time (R9).
+        """
+        if self._unsynced is None:
+            return
+        size, after, events = self._unsynced
+        try:
+            self._disk.sync(self._fd)
+        except BaseException as error:
+            self._fail(error, self._path, "a batch was written but not synced", after)
+        self._unsynced = None
+        self.offset += size
+        self._events += events
+        self.place = after
+
+    def check_named(self) -> None:
+        """FencedError when the path no longer names the file that is written here."""
+        try:
+            found = self._disk.stat(self._path).inode
+        except FileNotFoundError:
+            found = None
+        except OSError as error:
+            self._fail(error, self._path, "its name could not be looked up", None)
+        if found != self._inode:
+            raise self._fenced(self._path, "the name leads to another file now")
+
+    def seal(self) -> None:
+        """End the active segment: seal line, sync. The next one is made with the next append."""
+        self._check_usable()
+        self.sync()
+        line = segment.seal_line(
+            segment.Seal(
+                seal=self.number,
+                last_seq=self.place.seq,
+                events=self._events,
+                blake2b=self._hash.hexdigest(),
+            ),
+            self.place.chain,
+        )
+        self.write(line, self.place, 0)
+        self.sync()
+        self.check_named()
+        self._disk.close(self._fd)
+        self._fd = -1
+
+    def close(self) -> None:
+        """Give the descriptor back, whatever state the segment is in."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            self._disk.close(fd)
+
+    def _check_usable(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def _storage_error(self, error: OSError, path: str, what: str) -> StorageError:
+        return StorageError(
+            f"{path}: {what}: {error}. Nothing was kept; seq {self.place.seq} is the last durable "
+            f"event and the next seq is still {self.place.seq + 1}. Make room and try again.",
+            path=path,
+            seq=self.place.seq,
+            errno=error.errno,
+        )
+
+    def _fenced(self, path: str, what: str) -> FencedError:
+        self.failure = FencedError(
+            f"{path}: {what}. Something outside this handle changed the log; seq "
+            f"{self.place.seq} was the last event acknowledged here. Close and open again.",
+            path=path,
+            offset=self.offset,
+            seq=self.place.seq,
+        )
+        return self.failure
+
+    def _fail(self, error: BaseException, path: str, what: str, after: Place | None) -> NoReturn:
+        """From here on this log takes nothing more."""
+        unknown = None
+        if after is not None and after.seq > self.place.seq:
+            unknown = (self.place.seq + 1, after.seq)
+        outcome = f" The outcome of seq {unknown[0]} to {unknown[1]} is unknown." if unknown else ""
+        self.failure = SessionFailedError(
+            f"{path}: {what}: {error!r}. Seq {self.place.seq} is the last event known to be "
+            f"durable.{outcome} The handle is failed; close it and open the session again.",
+            path=path,
+            offset=self.offset,
+            seq=self.place.seq,
+            unknown=unknown,
+        )
+        if isinstance(error, Exception):
+            raise self.failure from error
+        raise error

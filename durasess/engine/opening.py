@@ -1,0 +1,199 @@
+"""Opening a session: lock, read, settle, and the writer that goes on; or just read.
+
+A failed open changes nothing on disk: everything that writes comes after everything that can
+refuse.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from durasess.engine import codec, create, files, lock, recovery, settle
+from durasess.engine.commit import Scheduler
+from durasess.engine.fold import Fold
+from durasess.engine.receipt import Receipt
+from durasess.engine.writer import Settings, Writer
+from durasess.errors import (
+    CorruptionError,
+    SessionExistsError,
+    SessionNotFoundError,
+    StorageError,
+)
+
+READ_ATTEMPTS = 6
+"""How often a reader looks again before it believes in damage beside a running writer (R19)."""
+
+_READ_PAUSE = 0.005
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What opening needs to know. `token()` gives a unique file name part."""
+
+    disk: files.Files
+    directory: str
+    fold: Fold
+    settings: Settings
+    at_least: Receipt | None
+    create: bool
+    token: Callable[[], str]
+
+
+def open_for_reading(options: Options) -> recovery.Recovered:
+    """What is written now. Takes no lock and changes nothing.
+
+    A writer may rotate, snapshot or prune meanwhile, so a finding counts only when it is there
+    twice.
+    """
+    before: list[str] = []
+    for attempt in range(READ_ATTEMPTS):
+        found, error = _read_once(options)
+        findings = [repr(error)] if found is None else [str(one) for one in found.report.damage]
+        if found is not None and not findings:
+            return found
+        if findings == before:
+            break
+        before = findings
+        time.sleep(_READ_PAUSE * 2**attempt)
+    if found is None:
+        assert error is not None
+        raise error
+    return found
+
+
+def _read_once(
+    options: Options,
+) -> tuple[recovery.Recovered | None, CorruptionError | StorageError | None]:
+    try:
+        return (
+            recovery.recover(
+                options.disk,
+                options.directory,
+                options.fold,
+                at_least=options.at_least,
+                writer=False,
+            ),
+            None,
+        )
+    except (CorruptionError, StorageError) as error:
+        return None, error
+
+
+def open_for_writing(options: Options, scheduler: Scheduler) -> tuple[Writer, recovery.Recovered]:
+    """Own the session, read it, settle an unclean end.
+
+    Raises SessionNotFoundError, SessionLockedError, CorruptionError, FormatVersionError and
+    StorageError; in each case nothing was changed.
+    """
+    created = _create_if_missing(options)
+    owner_fd = _own(options)
+    try:
+        found = _recover(options)
+        found.report.created = created
+        writer = _settled_writer(options, scheduler, found, owner_fd)
+    except OSError as error:
+        options.disk.close(owner_fd)
+        raise StorageError(
+            f"{options.directory} cannot be opened for writing: {error}. Nothing was lost; "
+            "open again when the cause is gone.",
+            path=options.directory,
+            errno=error.errno,
+        ) from error
+    except BaseException:
+        options.disk.close(owner_fd)
+        raise
+    return writer, found
+
+
+def _create_if_missing(options: Options) -> bool:
+    """Whether the session was made now."""
+    try:
+        stat = options.disk.stat(options.directory)
+        if not options.create or not stat.directory or options.disk.listdir(options.directory):
+            return False
+    except FileNotFoundError:
+        if not options.create:
+            raise SessionNotFoundError(
+                f"there is no session at {options.directory}.", path=options.directory
+            ) from None
+    except OSError as error:
+        raise _unreadable(options, error) from error
+    try:
+        create.create(
+            options.disk,
+            options.directory,
+            created=codec.timestamp(options.settings.clock()),
+            schema_version=options.fold.schema_version,
+            token=options.token(),
+        )
+    except SessionExistsError:
+        # Another process made it in this moment; it may be ours in the next.
+        return False
+    return True
+
+
+def _unreadable(options: Options, error: OSError) -> StorageError:
+    return StorageError(
+        f"{options.directory} cannot be read: {error}. Nothing was changed.",
+        path=options.directory,
+        errno=error.errno,
+    )
+
+
+def _own(options: Options) -> int:
+    try:
+        return lock.acquire_owner(options.disk, options.directory)
+    except FileNotFoundError:
+        # Somebody removed the lock file. It is made again only for a session that is sound.
+        _recover(options)
+    except OSError as error:
+        raise _unreadable(options, error) from error
+    try:
+        lock.create(options.disk, options.directory)
+        return lock.acquire_owner(options.disk, options.directory)
+    except OSError as error:
+        raise _unreadable(options, error) from error
+
+
+def _recover(options: Options) -> recovery.Recovered:
+    found = recovery.recover(
+        options.disk, options.directory, options.fold, at_least=options.at_least, writer=True
+    )
+    recovery.refuse(found)
+    return found
+
+
+def _settled_writer(
+    options: Options, scheduler: Scheduler, found: recovery.Recovered, owner_fd: int
+) -> Writer:
+    disk, directory = options.disk, options.directory
+    holder = lock.whoami(codec.timestamp(options.settings.clock()))
+    lock.create(disk, directory)
+    lock.write_holder(disk, owner_fd, holder)
+    settle.leftovers(disk, directory, found.next_segment)
+    found.report.quarantined += settle.keep_bad_files(disk, found.claims)
+    if found.unsealed is not None and found.unsealed_source is not None:
+        found.report.quarantined += settle.copy_forward(
+            disk,
+            directory,
+            settle.Unsealed(
+                path=found.unsealed_source.path,
+                number=found.unsealed_source.number,
+                inode=found.unsealed_source.inode,
+                size=found.unsealed_source.size,
+                scan=found.unsealed,
+                kept=found.kept,
+                place=found.place,
+            ),
+        )
+    return Writer(
+        disk,
+        found,
+        options.fold,
+        options.settings,
+        scheduler,
+        owner_fd=owner_fd,
+        holder=holder,
+    )

@@ -1,0 +1,256 @@
+"""Disk → state: newest good snapshot, then the events after it. Changes nothing on disk.
+
+What a writer does about an unclean end afterwards is in settle.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from durasess.engine import codec, files, receipt, segment, snapshot, survey
+from durasess.engine.fold import Fold, migrated, remember, stored_state
+from durasess.engine.scan import Place, Record, Scan
+from durasess.engine.types import Damage, LineError, Recovery
+from durasess.engine.walk import Walk, marks, unreached
+from durasess.errors import CorruptionError, DurasessError, FormatVersionError
+
+
+class Recovered(msgspec.Struct, kw_only=True):
+    """What was read: the state after `place`, and what a writer needs to go on.
+
+    `next_segment` is the number of the segment that the next event goes to; `unsealed` is the scan
+    of an active segment that has no seal; `apply_error` is what the reducer raised, if it did.
+    """
+
+    claims: survey.Claims
+    report: Recovery
+    state: Any
+    place: Place
+    event_ids: dict[str, snapshot.RememberedId]
+    next_segment: int
+    epoch: int
+    unsealed: Scan | None = None
+    unsealed_source: segment.Source | None = None
+    kept: list[Record] = msgspec.field(default_factory=list)
+    tail_bytes: int = 0
+    tail_events: int = 0
+    document_bytes: int = 0
+    apply_error: BaseException | None = None
+
+
+def recover(
+    disk: files.Files,
+    directory: str,
+    fold: Fold,
+    *,
+    at_least: receipt.Receipt | None = None,
+    writer: bool,
+) -> Recovered:
+    """Read a session to its end, or to the first damage; the report says which.
+
+    A `writer` keeps a last batch that lacks only its line feed; a reader never counts it. Raises
+    what `survey.look` raises, and CorruptionError when `at_least` is not reached.
+    """
+    claims = survey.look(disk, directory)
+    found = _from_snapshot(claims, fold)
+    start = found.place
+    watch = frozenset(seq for _, seq, _ in marks(claims))
+    if at_least is not None:
+        watch |= {at_least.seq}
+    walk = Walk(disk, claims, number=found.next_segment, start=start, watch=watch)
+    with codec.bulk():
+        _fold_log(found, walk, fold, writer)
+    _describe(found, walk, start)
+    if at_least is not None:
+        _check_reached(disk, found, walk, start, at_least)
+    return found
+
+
+def _from_snapshot(claims: survey.Claims, fold: Fold) -> Recovered:
+    report = Recovery(session_id=claims.session_id, notices=claims.notices, damage=claims.damage)
+    stored = claims.meta.schema_version if claims.meta else 1
+    found = Recovered(
+        claims=claims,
+        report=report,
+        state=None,
+        place=survey.START,
+        event_ids={},
+        next_segment=1,
+        epoch=claims.meta.epoch if claims.meta else 0,
+    )
+    if claims.snapshots:
+        newest = claims.snapshots[0]
+        document = snapshot.parse_document(newest.content, newest.trailer)
+        stored = max(stored, newest.trailer.schema_version)
+        found.state = stored_state(document.state, newest.trailer.schema_version, fold)
+        found.event_ids = {known.event_id: known for known in document.event_ids}
+        found.place = newest.place
+        found.next_segment = newest.trailer.segment
+        found.document_bytes = len(newest.content)
+        report.snapshot_seq = newest.trailer.seq
+    else:
+        found.state = fold.initial()
+        if claims.lowest is not None:
+            found.next_segment = 1
+    report.schema_version = stored
+    report.newer_schema = stored > fold.schema_version
+    return found
+
+
+def _fold_log(found: Recovered, walk: Walk, fold: Fold, writer: bool) -> None:
+    stopped = False
+    for scan, batch in walk.batches():
+        stopped = stopped or bool(walk.damage or scan.damage)
+        if not stopped:
+            stopped = not _fold_batch(found, walk, fold, scan, batch)
+    if writer and not stopped and not walk.damage and walk.last is not None:
+        found.kept = walk.kept
+        if not _fold_batch(found, walk, fold, walk.last, walk.kept):
+            found.kept = []
+
+
+def _fold_batch(found: Recovered, walk: Walk, fold: Fold, scan: Scan, batch: list[Record]) -> bool:
+    """Whether the whole batch could be folded."""
+    version = scan.header.schema_version if scan.header else 1
+    for record in batch:
+        try:
+            event = codec.event(record.line)
+            remember(found.event_ids, record.line, record.seq, record.crc, event)
+            if version < fold.schema_version:
+                event = migrated(event, version, fold)
+            found.state = fold.step(found.state, event)
+        except DurasessError:
+            raise
+        except LineError as error:
+            walk.damage.append(_at(scan, record, error.rule, error.reason))
+            return False
+        except Exception as error:
+            found.apply_error = error
+            reason = f"the program's apply raised {type(error).__name__}: {error}"
+            walk.damage.append(_at(scan, record, "apply", reason))
+            return False
+        found.place = Place(record.seq, record.crc)
+        found.tail_events += 1
+        found.tail_bytes += len(record.line) + 1
+    return True
+
+
+def _at(scan: Scan, record: Record, rule: str, reason: str) -> Damage:
+    return Damage(
+        path=scan.info().path,
+        offset=record.offset,
+        first_seq=record.seq,
+        last_seq=record.seq,
+        rule=rule,
+        reason=reason,
+    )
+
+
+def _describe(found: Recovered, walk: Walk, start: Place) -> None:
+    report = found.report
+    report.damage = report.damage + walk.damage
+    if not report.damage:
+        report.damage = unreached(found.claims, _reached(found, walk), start)
+    report.torn = walk.torn
+    report.segments = walk.segments
+    report.last_seq = found.place.seq
+    report.replayed = found.tail_events
+    if walk.edited:
+        report.notices.append("an editor's byte order mark or CRLF line ends were passed over")
+    if walk.last is not None and walk.last_source is not None:
+        found.next_segment = walk.last_source.number + 1
+        if walk.last.header is not None:
+            found.epoch = max(found.epoch, walk.last.header.epoch)
+            report.schema_version = max(report.schema_version, walk.last.header.schema_version)
+        if walk.last.seal is None:
+            found.unsealed, found.unsealed_source = walk.last, walk.last_source
+        else:
+            report.sealed_seq = walk.last.place.seq
+    report.sealed_seq = max(report.sealed_seq, start.seq)
+    report.clean = found.unsealed is None and not report.damage
+
+
+def _reached(found: Recovered, walk: Walk) -> Walk:
+    """A writer's log also reaches the lines that lacked only their line feed."""
+    walk.place = found.place
+    return walk
+
+
+def _check_reached(
+    disk: files.Files,
+    found: Recovered,
+    walk: Walk,
+    start: Place,
+    at_least: receipt.Receipt,
+) -> None:
+    """P3's one silent class, and a directory put back to an older copy, end here."""
+    problem = None
+    if at_least.session_id != found.claims.session_id:
+        problem = f"the receipt is of session {at_least.session_id!r}"
+    elif not at_least.durable:
+        problem = "the receipt is of an event that was not durable yet, so it proves nothing"
+    elif at_least.seq > found.place.seq:
+        problem = (
+            f"the log ends at seq {found.place.seq}, but seq {at_least.seq} was acknowledged: "
+            f"{at_least.seq - found.place.seq} acknowledged events are missing"
+        )
+    else:
+        chain = walk.watched.get(at_least.seq)
+        if chain is None and at_least.seq < start.seq:
+            chain = _older_chain(disk, found.claims, at_least.seq)
+        if chain is not None and codec.hexed(chain) != at_least.crc:
+            problem = (
+                f"the chain value at seq {at_least.seq} is {codec.hexed(chain)}, the receipt says "
+                f"{at_least.crc}: another event stands there"
+            )
+    if problem is not None:
+        raise CorruptionError(
+            f"{found.claims.directory} does not reach the receipt: {problem}. Nothing was changed.",
+            path=found.claims.directory,
+            seq=at_least.seq,
+            report=found.report,
+        )
+
+
+def _older_chain(disk: files.Files, claims: survey.Claims, seq: int) -> int | None:
+    """The chain value at a seq before the snapshot, or None when its segment was pruned."""
+    number = claims.snapshots[0].trailer.segment
+    while number > 1 and segment.present(disk, claims.directory, number - 1):
+        number -= 1
+        walk = Walk(disk, claims, number=number, start=None, watch=frozenset([seq]))
+        for scan, batch in walk.batches():
+            if scan.header is not None and scan.header.first_seq > seq:
+                break
+            if batch[-1].seq >= seq:
+                return walk.watched.get(seq)
+    return None
+
+
+def refuse(found: Recovered) -> None:
+    """Raise what keeps a writer from going on, if anything does."""
+    report = found.report
+    directory = found.claims.directory
+    if report.newer_schema:
+        raise FormatVersionError(
+            f"{directory} was written with schema version {report.schema_version}, which is newer "
+            'than this program\'s. It can be read with mode="read"; nothing was changed.',
+            path=directory,
+        )
+    if not report.damage:
+        return
+    first = report.damage[0]
+    more = f" {len(report.damage) - 1} more findings." if len(report.damage) > 1 else ""
+    if first.rule == "apply":
+        hint = "Correct the program, then open again"
+    else:
+        hint = f'Run "durasess verify {directory}" to see all of it, then "durasess repair"'
+    raise CorruptionError(
+        f"{first}.{more} This is damage, not a torn tail, and recovery needs it. Nothing was "
+        f'changed. {hint}; mode="read" shows what is readable.',
+        path=first.path,
+        offset=first.offset,
+        seq=first.first_seq,
+        report=report,
+    ) from found.apply_error

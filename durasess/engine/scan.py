@@ -1,0 +1,296 @@
+"""The one scanner of segments: lines → whole batches, the torn tail, damage, and what lies behind.
+
+Recovery, verify, inspect, repair and history all read through it, so they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from durasess.engine import codec, files, segment, torn
+from durasess.engine.segment import Header, Line, Seal, Source
+from durasess.engine.types import Damage, LineError, SegmentInfo, TornTail
+
+MAX_TORN_BYTES = 256 * 1024 * 1024
+"""One write is far smaller; a longer unreadable end is not read into memory to explain it."""
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class Place(NamedTuple):
+    """A place in the log: after the event `seq`, where the chain value is `chain`."""
+
+    seq: int
+    chain: int
+
+    def __str__(self) -> str:
+        return f"seq {self.seq} with chain value {codec.hexed(self.chain)}"
+
+
+class Record(NamedTuple):
+    """An event's line in a segment: `offset` in bytes, `line` without its line feed, `crc` the
+    chain value after it. `proven` is False for the first readable line behind damage."""
+
+    offset: int
+    line: bytes
+    seq: int
+    batch: int | None
+    crc: int
+    proven: bool = True
+
+
+class Scan:
+    """One pass over one segment, in order; its attributes are complete when it is exhausted.
+
+    `chain` and `next_seq` are the values after the last whole batch, `end` the byte after it;
+    `edited` says that an editor's BOM or CRLF was passed over. `kept` are the lines of a last batch
+    that lacks only its last line feed. After damage, `batches` goes on with single lines as far as
+    they can be read (`proven` tells), so every reader sees all that is left.
+    """
+
+    def __init__(
+        self,
+        disk: files.Files,
+        source: Source,
+        *,
+        session_id: str,
+        is_last: bool,
+        follows: Place | None = None,
+    ) -> None:
+        self._disk = disk
+        self._source = source
+        self._session_id = session_id
+        self._is_last = is_last
+        self._follows = follows
+        self._hash = codec.hasher()
+        self._pending: list[Record] = []
+        self._gap_open = False
+        self.header: Header | None = None
+        self.seal: Seal | None = None
+        self.chain = follows.chain if follows else codec.CHAIN_START
+        self.next_seq = follows.seq + 1 if follows else 1
+        self.events = 0
+        self.end = 0
+        self.edited = False
+        self.damage: list[Damage] = []
+        self.torn: TornTail | None = None
+        self.kept: list[Record] = []
+
+    def batches(self) -> Iterator[list[Record]]:
+        """Whole batches in order; behind damage, single readable lines."""
+        for line in segment.lines(self._disk, self._source):
+            if line.offset == 0 and self._read_header(line):
+                continue
+            found = self._read_line(line)
+            if found:
+                yield found
+            if self.torn is not None:
+                return
+        leftover = self._finish()
+        if leftover:
+            yield leftover
+
+    @property
+    def place(self) -> Place:
+        """Where the log is after the last whole batch."""
+        return Place(self.next_seq - 1, self.chain)
+
+    def info(self) -> SegmentInfo:
+        """What was read, for reports."""
+        return SegmentInfo(
+            path=self._source.path,
+            number=self._source.number,
+            bytes=self._source.size,
+            events=self.events,
+            first_seq=self.header.first_seq if self.header else 0,
+            last_seq=self.next_seq - 1,
+            sealed=self.seal is not None,
+            compressed=self._source.content is not None,
+        )
+
+    def _read_header(self, line: Line) -> bool:
+        """Whether the first line was taken as a header, valid or not."""
+        text = self._trimmed(line.text.removeprefix(_BOM))
+        self.edited |= text != line.text
+        try:
+            self._use_header(text, line.ended)
+        except LineError as error:
+            self._damaged(0, error.rule, f"the header is not valid: {error.reason}")
+            return not codec.is_event(text)
+        self.end = len(line.text) + 1
+        return True
+
+    def _use_header(self, text: bytes, ended: bool) -> None:
+        if not ended:
+            raise LineError("header", "the first line has no line feed")
+        header = segment.parse_header(text, self._source.path)
+        if header.session_id != self._session_id:
+            raise LineError("session", f"it belongs to session {header.session_id!r}")
+        if header.segment != self._source.number:
+            raise LineError("header", f"it says it is segment {header.segment}")
+        if self._follows is not None:
+            found = Place(header.first_seq - 1, codec.unhexed(header.chain))
+            if found != self._follows:
+                raise LineError("header", f"it follows {found}, but the log is at {self._follows}")
+        self._hash.update(text + b"\n")
+        self.header = header
+        self.chain = codec.unhexed(header.chain)
+        self.next_seq = header.first_seq
+
+    def _read_line(self, line: Line) -> list[Record]:
+        """The batch that a line completes, or what was held back when it is damage."""
+        text = self._trimmed(line.text)
+        try:
+            if self.seal is not None:
+                raise LineError("seal", "bytes behind the seal")
+            if not line.ended:
+                raise LineError("line feed", f"{len(text)} bytes without a line feed")
+            if self.damage:
+                return self._read_behind_damage(line, text)
+            if codec.is_event(text):
+                return self._read_event(line, text)
+            self._read_seal(line, text)
+        except LineError as error:
+            if self._is_last and self.seal is None and not self.damage and self._torn_at_end():
+                return []
+            return self._damaged(line.offset, error.rule, error.reason)
+        return []
+
+    def _read_event(self, line: Line, text: bytes) -> list[Record]:
+        head = codec.head(text)
+        expected = self.next_seq + len(self._pending)
+        if head.seq != expected:
+            raise LineError("seq", f"expected seq {expected}, found seq {head.seq}")
+        crc = codec.check(text, self._pending[-1].crc if self._pending else self.chain)
+        count = len(self._pending) + 1
+        if head.batch != 0 and (head.batch or 1) != count:
+            raise LineError(
+                "batch", f"the line ends a batch of {head.batch or 1} lines, but {count} are here"
+            )
+        self._hash.update(text)
+        self._hash.update(b"\n")
+        self._pending.append(Record(line.offset, text, head.seq, head.batch, crc))
+        if head.batch == 0:
+            return []
+        batch, self._pending = self._pending, []
+        self._advance(line, batch[-1], count)
+        return batch
+
+    def _advance(self, line: Line, last: Record, count: int) -> None:
+        self.chain = last.crc
+        self.next_seq = last.seq + 1
+        self.events += count
+        self.end = line.offset + len(line.text) + 1
+
+    def _read_behind_damage(self, line: Line, text: bytes) -> list[Record]:
+        """Lines behind a gap are tied to each other by their stored crc (R17): the first can be
+        read but not proven."""
+        if not codec.is_event(text):
+            self._read_seal(line, text)
+            return []
+        head = codec.head(text)
+        stored = codec.stored_crc(text)
+        if head.seq < self.next_seq:
+            raise LineError("seq", f"seq {head.seq} stands again or too late")
+        codec.event(text)
+        try:
+            proven = codec.check(text, self.chain) == stored and head.seq == self.next_seq
+        except LineError:
+            proven = False
+        self._close_gap(head.seq - 1)
+        record = Record(line.offset, text, head.seq, head.batch, stored, proven)
+        self._advance(line, record, 1)
+        return [record]
+
+    def _read_seal(self, line: Line, text: bytes) -> None:
+        if not text.startswith(b'{"seal":'):
+            raise LineError("line", f"neither an event nor a seal: {text[:40]!r}")
+        seal = segment.parse_seal(text)
+        if not self.damage:
+            codec.check(text, self.chain)
+            if self._pending:
+                raise LineError("batch", "a seal inside a batch")
+            self._check_seal(seal)
+        else:
+            self._close_gap(seal.last_seq)
+        self.seal = seal
+        self.end = line.offset + len(line.text) + 1
+
+    def _check_seal(self, seal: Seal) -> None:
+        found = (self._source.number, self.next_seq - 1, self.events, self._hash.hexdigest())
+        said = (seal.seal, seal.last_seq, seal.events, seal.blake2b)
+        if found != said:
+            raise LineError("seal", f"the seal says {said}, the bytes before it {found}")
+
+    def _finish(self) -> list[Record]:
+        if self.header is None and not self.damage:
+            return self._damaged(0, "header", "empty, though a segment is made with its header")
+        if self._pending and not (self._is_last and self._torn_at_end()):
+            count = len(self._pending)
+            return self._damaged(self.end, "batch", f"{count} lines of an unfinished batch")
+        if self.seal is None and not self._is_last and not self.damage:
+            return self._damaged(self.end, "seal", "not sealed, though a later segment exists")
+        return []
+
+    def _torn_at_end(self) -> bool:
+        """Whether all bytes after the last whole batch are what one cut write leaves."""
+        size = self._source.size - self.end
+        if size > MAX_TORN_BYTES:
+            return False
+        rest = self._source.read_at(self._disk, size, self.end)
+        verdict = torn.classify_end(rest, base=self.end, chain=self.chain, next_seq=self.next_seq)
+        if verdict is None:
+            return False
+        self.kept = [
+            Record(self.end + whole.at, whole.text, whole.seq, whole.batch, whole.crc)
+            for whole in verdict.whole
+        ]
+        self._pending.clear()
+        self.torn = TornTail(
+            path=self._source.path,
+            offset=self.end,
+            size=size,
+            reason=verdict.reason,
+            kept=len(self.kept),
+        )
+        return True
+
+    def _trimmed(self, text: bytes) -> bytes:
+        if text.endswith(b"\r"):
+            self.edited = True
+            return text[:-1]
+        return text
+
+    def _damaged(self, offset: int, rule: str, reason: str) -> list[Record]:
+        """Note damage; the lines of the unfinished batch before it can still be read."""
+        held, self._pending = self._pending, []
+        if held:
+            self.chain = held[-1].crc
+            self.next_seq = held[-1].seq + 1
+            self.events += len(held)
+        if not self._gap_open:
+            self._gap_open = True
+            self.damage.append(
+                Damage(
+                    path=self._source.path,
+                    offset=offset,
+                    first_seq=self.next_seq,
+                    rule=rule,
+                    reason=reason,
+                )
+            )
+        return held
+
+    def _close_gap(self, last_seq: int) -> None:
+        """What comes after the damage tells how many seqs it cost, none for an inserted line."""
+        if not self._gap_open:
+            return
+        self._gap_open = False
+        first = self.damage[-1].first_seq
+        if first is not None and last_seq >= first:
+            self.damage[-1] = msgspec.structs.replace(self.damage[-1], last_seq=last_seq)
+        else:
+            self.damage[-1] = msgspec.structs.replace(self.damage[-1], first_seq=None)

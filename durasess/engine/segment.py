@@ -1,0 +1,175 @@
+"""Segment files as bytes: header and seal lines, opening a segment, splitting it into lines.
+
+What the lines mean together (batches, torn tail, damage) is in scan.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from durasess.engine import codec, files, frames, paths, publishing
+from durasess.engine.types import FORMAT, LineError
+from durasess.errors import FormatVersionError
+
+_CHUNK = 1024 * 1024
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """First line of a segment. `chain` is the value after the event before `first_seq`; `epoch`,
+    `pid` and `boot_id` say who made it."""
+
+    segment: int
+    format: int = FORMAT
+    session_id: str
+    first_seq: int
+    chain: str
+    schema_version: int
+    epoch: int
+    pid: int
+    boot_id: str
+    ts: str
+
+
+class Seal(msgspec.Struct, frozen=True, kw_only=True):
+    """Last line of a finished segment; `blake2b` is over all bytes before it."""
+
+    seal: int
+    last_seq: int
+    events: int
+    blake2b: str
+
+
+class Record(NamedTuple):
+    """An event's line in a segment: `offset` in bytes, `line` without its line feed, `crc` the
+    chain value after it. `proven` is False for the first readable line behind damage."""
+
+    offset: int
+    line: bytes
+    seq: int
+    batch: int | None
+    crc: int
+    proven: bool = True
+
+
+class Source(NamedTuple):
+    """The bytes of one segment: an open descriptor, or content that was compressed."""
+
+    path: str
+    number: int
+    size: int
+    fd: int
+    content: bytes | None
+    inode: tuple[int, int]
+
+    def read_at(self, disk: files.Files, size: int, offset: int) -> bytes:
+        """Up to `size` bytes from byte `offset`."""
+        if self.content is not None:
+            return self.content[offset : offset + size]
+        return disk.read_at(self.fd, size, offset)
+
+
+def header_line(header: Header) -> bytes:
+    """The line is checked against the chain value it states itself."""
+    return codec.control_line(msgspec.to_builtins(header), codec.unhexed(header.chain))
+
+
+def seal_line(seal: Seal, chain: int) -> bytes:
+    """The line is checked against the chain value after the last event."""
+    return codec.control_line(msgspec.to_builtins(seal), chain)
+
+
+def present(disk: files.Files, directory: str, number: int) -> bool:
+    """Whether segment `number` is there, plain or compressed."""
+    return any(
+        publishing.exists(disk, paths.join(directory, paths.segment(number, compressed=compressed)))
+        for compressed in (False, True)
+    )
+
+
+def open_source(disk: files.Files, directory: str, number: int) -> Source:
+    """Open segment `number`; the plain file wins. FileNotFoundError when neither is there;
+    LineError when a compressed one is not whole. Close it with `close_source`."""
+    path = paths.join(directory, paths.segment(number))
+    try:
+        fd = disk.open(path)
+    except FileNotFoundError:
+        return _open_compressed(disk, directory, number)
+    stat = disk.fstat(fd)
+    return Source(path, number, stat.size, fd, None, stat.inode)
+
+
+def _open_compressed(disk: files.Files, directory: str, number: int) -> Source:
+    path = paths.join(directory, paths.segment(number, compressed=True))
+    content, rest = frames.decompress(publishing.read_whole(disk, path))
+    if rest:
+        raise LineError("zstd", f"{len(rest)} bytes behind the frame")
+    return Source(path, number, len(content), -1, content, (0, 0))
+
+
+def close_source(disk: files.Files, source: Source) -> None:
+    """Give the descriptor back."""
+    if source.fd >= 0:
+        disk.close(source.fd)
+
+
+class Line(NamedTuple):
+    """A line as it stands: `text` without its line feed, `ended` False at the end of the file when
+    there was no line feed."""
+
+    offset: int
+    text: bytes
+    ended: bool
+
+
+def lines(disk: files.Files, source: Source, start: int = 0) -> Iterator[Line]:
+    """The lines from byte `start`, split at line feeds only (R18), in bounded memory."""
+    offset = at = start
+    parts: list[bytes] = []
+    while at < source.size:
+        chunk = source.read_at(disk, min(_CHUNK, source.size - at), at)
+        if not chunk:
+            break
+        at += len(chunk)
+        pieces = chunk.split(b"\n")
+        for piece in pieces[:-1]:
+            parts.append(piece)
+            text = parts[0] if len(parts) == 1 else b"".join(parts)
+            parts.clear()
+            yield Line(offset, text, True)
+            offset += len(text) + 1
+        if pieces[-1]:
+            parts.append(pieces[-1])
+    if parts:
+        yield Line(offset, b"".join(parts), False)
+
+
+def parse_header(line: bytes, path: str) -> Header:
+    """The header of a segment, checked by its own chain value.
+
+    Raises LineError, or FormatVersionError when a newer durasess wrote it.
+    """
+    fields = codec.control(line)
+    found = fields.get("format")
+    if type(found) is int and found > FORMAT:
+        raise FormatVersionError(
+            f"{path} says format {found}; this durasess reads format 1 to {FORMAT}. "
+            "Upgrade durasess.",
+            path=path,
+        )
+    try:
+        header = msgspec.convert(fields, Header)
+    except msgspec.ValidationError as error:
+        raise LineError("header", f"not the fields of a header: {error}") from None
+    codec.check(line, codec.unhexed(header.chain))
+    return header
+
+
+def parse_seal(line: bytes) -> Seal:
+    """The fields of a seal line; checking its crc needs the chain."""
+    try:
+        return msgspec.convert(codec.control(line), Seal)
+    except msgspec.ValidationError as error:
+        raise LineError("seal", f"not the fields of a seal: {error}") from None

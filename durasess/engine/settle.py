@@ -1,0 +1,137 @@
+"""What a writer does after recovery and before its first append: settle an unclean end.
+
+It never appends to a segment that another process left unsealed. The valid batches are copied
+forward into a new file with the same header, sealed, synced and published under the same name
+(R12): that answers torn bytes, pages that a failed sync left newer than the disk, and a stale
+writer that wakes up, all at once.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from durasess.engine import codec, files, paths, publishing, quarantine, segment, survey
+from durasess.engine.scan import Place, Record, Scan
+from durasess.engine.types import LineError
+from durasess.errors import CorruptionError, FencedError
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class Unsealed(msgspec.Struct, frozen=True, kw_only=True):
+    """The active segment as recovery read it: `size` is all of it, `kept` the lines of a last
+    batch that lacks only its line feed; `place` is where the log is with them."""
+
+    path: str
+    number: int
+    inode: tuple[int, int]
+    size: int
+    scan: Scan
+    kept: list[Record]
+    place: Place
+
+
+def leftovers(disk: files.Files, directory: str, next_segment: int) -> None:
+    """Remove temporary files of a writer that stopped while it published. They were never read."""
+    for name in (
+        paths.META,
+        paths.SNAPSHOT,
+        paths.segment(max(1, next_segment - 1)),
+        paths.segment(next_segment),
+    ):
+        try:
+            disk.unlink(paths.join(directory, name) + paths.TMP)
+        except FileNotFoundError:
+            continue
+
+
+def keep_bad_files(disk: files.Files, claims: survey.Claims) -> list[str]:
+    """Copies of meta or snapshots that are not valid, before a writer replaces them."""
+    kept = []
+    for name in claims.bad:
+        data = publishing.read_whole(disk, paths.join(claims.directory, name))
+        kept.append(quarantine.keep(disk, claims.directory, name, data))
+    return kept
+
+
+def copy_forward(disk: files.Files, directory: str, unsealed: Unsealed) -> list[str]:
+    """Replace the unsealed segment by a sealed copy of its whole batches; returns the paths in
+    quarantine where torn bytes are kept.
+
+    FencedError when the old file changed since it was read, so its writer is still alive.
+    """
+    fd = disk.open(unsealed.path)
+    try:
+        data = disk.read_at(fd, unsealed.size, 0)
+    finally:
+        disk.close(fd)
+    kept = _keep_torn(disk, directory, unsealed, data)
+    content = _whole_batches(unsealed, data)
+    publishing.write_tmp(disk, unsealed.path + paths.TMP, content + _seal(unsealed, content))
+    _refuse_if_grown(disk, unsealed)
+    disk.replace(unsealed.path + paths.TMP, unsealed.path)
+    disk.sync_dir(directory)
+    return kept
+
+
+def _keep_torn(disk: files.Files, directory: str, unsealed: Unsealed, data: bytes) -> list[str]:
+    torn = data[unsealed.scan.end :]
+    if not torn or unsealed.kept:
+        return []
+    name = paths.base(unsealed.path)
+    return [quarantine.keep(disk, directory, name, torn, unsealed.scan.end)]
+
+
+def _whole_batches(unsealed: Unsealed, data: bytes) -> bytes:
+    """Header and whole batches, read again and checked again."""
+    content = data[: unsealed.scan.end]
+    if unsealed.scan.edited:
+        content = content.removeprefix(_BOM).replace(b"\r\n", b"\n")
+    content += b"".join(record.line + b"\n" for record in unsealed.kept)
+    chain = None
+    for line in content.split(b"\n")[:-1]:
+        if chain is None:
+            chain = codec.unhexed(segment.parse_header(line, unsealed.path).chain)
+        else:
+            chain = _checked(unsealed, line, chain)
+    if chain != unsealed.place.chain:
+        raise _changed(unsealed)
+    return content
+
+
+def _checked(unsealed: Unsealed, line: bytes, chain: int) -> int:
+    try:
+        return codec.check(line, chain)
+    except LineError:
+        raise _changed(unsealed) from None
+
+
+def _changed(unsealed: Unsealed) -> CorruptionError:
+    return CorruptionError(
+        f"{unsealed.path} reads differently the second time: the disk or the memory is not to be "
+        "trusted. Nothing was replaced.",
+        path=unsealed.path,
+    )
+
+
+def _seal(unsealed: Unsealed, content: bytes) -> bytes:
+    return segment.seal_line(
+        segment.Seal(
+            seal=unsealed.number,
+            last_seq=unsealed.place.seq,
+            events=unsealed.scan.events + len(unsealed.kept),
+            blake2b=codec.digest(content),
+        ),
+        unsealed.place.chain,
+    )
+
+
+def _refuse_if_grown(disk: files.Files, unsealed: Unsealed) -> None:
+    found = disk.stat(unsealed.path)
+    if found.inode != unsealed.inode or found.size != unsealed.size:
+        publishing.discard(disk, unsealed.path + paths.TMP)
+        raise FencedError(
+            f"{unsealed.path} changed while it was being recovered: {unsealed.size} bytes were "
+            f"read, {found.size} are there now. Another writer is at work; nothing was replaced.",
+            path=unsealed.path,
+        )

@@ -1,0 +1,158 @@
+"""When a snapshot is taken, and how: encoded between two commits, made beside them, swapped in.
+
+The log is sealed first, so that a snapshot is always at the end of a segment. A failed snapshot is
+reported and stops nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from durasess.engine import codec, files, meta, paths, snapshot
+from durasess.engine.commit import Scheduler, Ticket
+from durasess.engine.ledger import Ledger
+from durasess.engine.log import Log
+from durasess.engine.recovery import Recovered
+from durasess.engine.scan import Place
+from durasess.errors import DurasessError, StorageError
+
+
+class SnapshotJob:
+    """A snapshot on its way; `ticket` is settled with its seq when it is in place."""
+
+    def __init__(self, place: Place, segment: int, content: bytes) -> None:
+        self.place = place
+        self.segment = segment
+        self.content = content
+        self.ticket = Ticket(None)
+
+
+class Snapshotter:
+    """Takes snapshots of what the writer hands in; `tail_events` and `tail_bytes` are what was
+    appended since the newest one."""
+
+    def __init__(
+        self,
+        disk: files.Files,
+        found: Recovered,
+        log: Log,
+        ledger: Ledger,
+        scheduler: Scheduler,
+        *,
+        schema_version: int,
+        state_type: Any,
+        every: int,
+        now: Callable[[], str],
+        note: Callable[[str], None],
+    ) -> None:
+        self._disk = disk
+        self._directory = found.claims.directory
+        self._session_id = found.claims.session_id
+        self._log = log
+        self._ledger = ledger
+        self._scheduler = scheduler
+        self._schema_version = schema_version
+        self._state_type = state_type
+        self._every = every
+        self._now = now
+        self._note = note
+        self._newest_is_good = found.claims.newest_is_good()
+        self._document_bytes = found.document_bytes
+        self._job: SnapshotJob | None = None
+        self.tail_bytes = found.tail_bytes
+        self.tail_events = found.tail_events
+        self.seq = found.report.snapshot_seq
+
+    @property
+    def job(self) -> SnapshotJob | None:
+        """The one under way: until it is settled, this process may still write its file."""
+        return self._job
+
+    def is_due(self) -> bool:
+        """Every N events, but not while the tail is small against the last snapshot: a state that
+        grows with the history would otherwise be rewritten again and again."""
+        if self._job is not None or self.tail_events < self._every:
+            return False
+        return self.tail_bytes >= self._document_bytes
+
+    def is_worth_it_at_close(self) -> bool:
+        """Whether the next open would gain from a snapshot of what was appended since the last."""
+        return self.tail_events > 0 and self.tail_bytes >= self._document_bytes
+
+    def begin(
+        self, state: Any, event_ids: list[snapshot.RememberedId], place: Place
+    ) -> SnapshotJob | None:
+        """Encode the state and hand the rest to a background job; the one that is under way when
+        there is one, None when nothing happened since the last."""
+        if self._job is not None:
+            return self._job
+        if place.seq <= self.seq:
+            return None
+        encoded = codec.encode_state(state, self._state_type)
+        content = snapshot.document(place.seq, event_ids, encoded)
+        if self._log.is_active:
+            self._log.seal()
+        job = SnapshotJob(place, self._log.next_number, content)
+        self._job = job
+        self.tail_bytes = self.tail_events = 0
+        self._scheduler.background(lambda: self._make(job))
+        return job
+
+    def _make(self, job: SnapshotJob) -> None:
+        """The slow part, beside the committer: touches only the temporary file."""
+        error: BaseException | None = None
+        trailer: snapshot.Trailer | None = None
+        try:
+            data = snapshot.encoded(
+                job.content,
+                session_id=self._session_id,
+                seq=job.place.seq,
+                chain=codec.hexed(job.place.chain),
+                segment=job.segment,
+                schema_version=self._schema_version,
+                ts=self._now(),
+            )
+            trailer = snapshot.write_tmp(self._disk, self._directory, data, self._session_id)
+        except BaseException as failure:
+            error = failure
+        self._scheduler.submit(Ticket(lambda: self._finish(job, trailer, error)))
+
+    def _finish(
+        self, job: SnapshotJob, trailer: snapshot.Trailer | None, error: BaseException | None
+    ) -> None:
+        """In the committer again: swap the files, or report."""
+        self._job = None
+        try:
+            if error is not None:
+                raise error
+            assert trailer is not None
+            self._swap(job, trailer)
+        except Exception as failure:
+            self._note(f"the snapshot at seq {job.place.seq} failed: {failure}")
+            job.ticket.settle(error=self._explained(job, failure))
+        else:
+            job.ticket.settle(job.place.seq)
+
+    def _swap(self, job: SnapshotJob, trailer: snapshot.Trailer) -> None:
+        if self._log.failure is not None:
+            raise self._log.failure
+        good, self._newest_is_good = self._newest_is_good, False
+        snapshot.publish(self._disk, self._directory, newest_is_good=good)
+        self._newest_is_good = True
+        self.seq = job.place.seq
+        self._document_bytes = len(job.content)
+        self._ledger.set_baseline(meta.Baseline(trailer.seq, trailer.segment, trailer.frame))
+
+    def _explained(self, job: SnapshotJob, error: Exception) -> DurasessError:
+        if isinstance(error, DurasessError):
+            return error
+        wrapped = StorageError(
+            f"{self._directory}: the snapshot at seq {job.place.seq} could not be made: {error}. "
+            "The log is whole; appends go on.",
+            path=paths.join(self._directory, paths.SNAPSHOT),
+            seq=job.place.seq,
+            errno=getattr(error, "errno", None),
+        )
+        wrapped.__cause__ = error
+        return wrapped

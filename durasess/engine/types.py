@@ -1,0 +1,184 @@
+"""The words of the engine as plain values: events, drafts, reports, limits. No effects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+FORMAT = 1
+"""The on-disk format this code writes and the newest it reads."""
+
+MAX_DEPTH = 100
+"""Containers inside containers in one event's data. Beyond it lie stack limits of JSON readers."""
+
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+"""Default limit of one event line. Larger values belong out of line."""
+
+MAX_BATCH_BYTES = 64 * 1024 * 1024
+"""Limit of one `append_many`, which is one write."""
+
+MAX_BATCH_EVENTS = 100_000
+"""Limit of one `append_many` in events."""
+
+SEGMENT_BYTES = 2 * 1024 * 1024
+"""Default size at which a segment is sealed; a batch may overshoot it."""
+
+SNAPSHOT_EVERY = 1000
+"""Default number of events between two snapshots (measured: benchmarks/bench_recovery.py)."""
+
+EVENT_ID_WINDOW = 1024
+"""How many of the newest `event_id`s are remembered for retries."""
+
+Mode = Literal["own", "shared", "read"]
+
+
+class LineError(Exception):
+    """Bytes that are not what the codec writes; `rule` names the rule that they break."""
+
+    def __init__(self, rule: str, reason: str) -> None:
+        super().__init__(reason)
+        self.rule = rule
+        self.reason = reason
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that happened, as it is read back from disk.
+
+    `seq` counts 1, 2, 3 …; `ts` is RFC 3339 in UTC with microseconds, for people only: order is by
+    seq. `data` is plain JSON. `crc` is the chain value after this event. `proven` is False for a
+    line behind damage, whose checksum could not be tied to the lines before it.
+    """
+
+    seq: int
+    ts: str
+    type: str
+    data: Any
+    run_id: str | None = None
+    call_id: str | None = None
+    event_id: str | None = None
+    crc: str = ""
+    proven: bool = True
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """An event that has no seq yet: what `append_many` takes when ids are needed."""
+
+    type: str
+    data: Any = None
+    run_id: str | None = None
+    call_id: str | None = None
+    event_id: str | None = None
+
+
+class Migration(msgspec.Struct, frozen=True):
+    """Pure functions from schema version v to v + 1; None leaves that part as it is.
+
+    `state` takes and returns plain JSON state; `event` takes and returns an Event.
+    """
+
+    state: Callable[[Any], Any] | None = None
+    event: Callable[[Event], Event] | None = None
+
+
+Migrations = Mapping[int, Migration | Callable[[Any], Any]]
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """What the holder of a lock wrote about itself. For messages; the kernel's lock decides."""
+
+    pid: int
+    host: str
+    boot_id: str
+    since: str
+    command: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on host {self.host} since {self.since} ({self.command})"
+
+
+class Damage(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes that break a rule of FORMAT.md and that no crash can leave.
+
+    `offset` is in bytes from the start of `path`; `first_seq`..`last_seq` is what is affected as
+    far as it is known; `rule` names the rule; `reason` says what was expected and found.
+    """
+
+    path: str
+    offset: int | None = None
+    first_seq: int | None = None
+    last_seq: int | None = None
+    rule: str
+    reason: str
+
+    def __str__(self) -> str:
+        place = self.path if self.offset is None else f"{self.path} at byte {self.offset}"
+        return f"{place}{self._seqs()}: {self.reason} [{self.rule}]"
+
+    def _seqs(self) -> str:
+        if self.first_seq is None:
+            return ""
+        if self.last_seq is None or self.last_seq == self.first_seq:
+            return f" (seq {self.first_seq})"
+        return f" (seq {self.first_seq} to {self.last_seq})"
+
+
+class TornTail(msgspec.Struct, frozen=True, kw_only=True):
+    """The bytes of the one write that a crash cut short, at the end of the active segment.
+
+    `kept` events of it were complete but for their last line feed; they were never acknowledged
+    and a writer keeps them.
+    """
+
+    path: str
+    offset: int
+    size: int
+    reason: str
+    kept: int = 0
+
+
+class SegmentInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One segment as it was read."""
+
+    path: str
+    number: int
+    bytes: int
+    events: int
+    first_seq: int
+    last_seq: int
+    sealed: bool
+    compressed: bool = False
+
+
+class Recovery(msgspec.Struct, kw_only=True):
+    """What opening found, and what a writer did about it.
+
+    `damage` stops a writer; `notices` are findings that cost nothing that was promised (a bad
+    newest snapshot, a lost floor). `replayed` counts events folded after the snapshot.
+    """
+
+    session_id: str = ""
+    created: bool = False
+    clean: bool = True
+    snapshot_seq: int = 0
+    replayed: int = 0
+    last_seq: int = 0
+    first_seq: int = 1
+    sealed_seq: int = 0
+    schema_version: int = 1
+    newer_schema: bool = False
+    torn: TornTail | None = None
+    damage: list[Damage] = msgspec.field(default_factory=list)
+    notices: list[str] = msgspec.field(default_factory=list)
+    segments: list[SegmentInfo] = msgspec.field(default_factory=list)
+    quarantined: list[str] = msgspec.field(default_factory=list)
+
+    def __str__(self) -> str:
+        parts = [f"session {self.session_id}: events 1 to {self.last_seq}"]
+        parts.append(f"snapshot at seq {self.snapshot_seq}, {self.replayed} replayed")
+        if self.torn is not None:
+            parts.append(f"torn tail: {self.torn.size} bytes of {self.torn.path}")
+        parts += [f"notice: {notice}" for notice in self.notices]
+        parts += [f"damage: {damage}" for damage in self.damage]
+        return "; ".join(parts)

@@ -1,0 +1,339 @@
+"""The one place that changes a session while a handle is open: commits, rotation, close.
+
+Its methods run in the committer, one at a time. A commit is: admit (validate, event ids) → encode
+→ write → sync → the path still names this file → fold → publish the new state → anchor →
+acknowledge. What is published is only what is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from durasess.engine import codec, files, prune
+from durasess.engine.admission import Admitted, Append, Prepared, admit, receipts
+from durasess.engine.commit import Scheduler, Ticket, settle_together
+from durasess.engine.fold import Fold, remember
+from durasess.engine.ledger import Ledger
+from durasess.engine.log import Log
+from durasess.engine.recovery import Recovered
+from durasess.engine.scan import Place
+from durasess.engine.snapshotter import SnapshotJob, Snapshotter
+from durasess.engine.types import Draft, Holder
+from durasess.errors import (
+    DurasessError,
+    SessionClosedError,
+    SessionFailedError,
+)
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How this handle writes. `clock()` is in nanoseconds since 1970."""
+
+    snapshot_every: int
+    segment_bytes: int
+    clock: Callable[[], int]
+    validate: Callable[[Any, Draft], None] | None
+    summary: Callable[[Any], Any] | None
+
+
+class Writer:
+    """Owns the log and all that is said about it, from the settled open to the release."""
+
+    def __init__(
+        self,
+        disk: files.Files,
+        found: Recovered,
+        fold: Fold,
+        settings: Settings,
+        scheduler: Scheduler,
+        *,
+        owner_fd: int,
+        holder: Holder,
+    ) -> None:
+        self._disk = disk
+        self._directory = found.claims.directory
+        self._session_id = found.claims.session_id
+        self._fold = fold
+        self._settings = settings
+        self._owner_fd = owner_fd
+        self._event_ids = found.event_ids
+        self._closed = False
+        self.state = found.state
+        self.place = found.place
+        self.failure: DurasessError | None = None
+        self.notices: list[str] = []
+        self._log = Log(
+            disk,
+            self._directory,
+            self._session_id,
+            place=found.place,
+            next_number=found.next_segment,
+            epoch=found.epoch + 1,
+            schema_version=fold.schema_version,
+            pid=holder.pid,
+            boot_id=holder.boot_id,
+        )
+        self._ledger = Ledger(
+            disk,
+            found,
+            self._log,
+            schema_version=fold.schema_version,
+            summary=settings.summary,
+            now=self._now,
+            note=self._note,
+        )
+        self._snapshots = Snapshotter(
+            disk,
+            found,
+            self._log,
+            self._ledger,
+            scheduler,
+            schema_version=fold.schema_version,
+            state_type=fold.state_type,
+            every=settings.snapshot_every,
+            now=self._now,
+            note=self._note,
+        )
+
+    # -- the committer's loop ---------------------------------------------------------------
+
+    def run(self, tickets: Sequence[Ticket]) -> None:
+        """Do the work of these tickets, in order; appends that stand together share a batch."""
+        together: list[Ticket] = []
+        try:
+            for ticket in tickets:
+                if not ticket.claim():
+                    continue
+                if isinstance(ticket.work, Append):
+                    together.append(ticket)
+                    # A validator must see what the batch before it did to the state.
+                    if self._settings.validate is not None:
+                        together = self._commit(together)
+                else:
+                    together = self._commit(together)
+                    self._command(ticket)
+            self._commit(together)
+        except BaseException as error:
+            self._broken(error)
+            refusals = [ticket for ticket in tickets if not ticket.is_settled]
+            settle_together([(ticket, None, self.failure) for ticket in refusals])
+            if not isinstance(error, Exception):
+                raise
+
+    def _command(self, ticket: Ticket) -> None:
+        try:
+            result = ticket.work()
+        except Exception as error:
+            settle_together([(ticket, None, error)])
+        else:
+            settle_together([(ticket, result, None)])
+
+    def _broken(self, error: BaseException) -> None:
+        """Something unforeseen stopped a commit half way: what is on disk is proven by the next
+        open, never by this handle (R11)."""
+        if self.failure is None:
+            self.failure = self._log.failure or SessionFailedError(
+                f"{self._directory}: a commit was stopped by {error!r}. Seq {self.place.seq} is "
+                "the last event acknowledged. Close the handle and open the session again.",
+                path=self._directory,
+                seq=self.place.seq,
+            )
+            self.failure.__cause__ = error
+
+    # -- a commit ---------------------------------------------------------------------------
+
+    def _commit(self, tickets: list[Ticket]) -> list[Ticket]:
+        """Commit the tickets as one batch and settle all of them; returns the empty rest."""
+        admitted: list[Admitted] = []
+        fresh: list[Prepared] = []
+        size = 0
+        for ticket in tickets:
+            try:
+                self.check_usable()
+                items = admit(
+                    ticket.work,
+                    fresh,
+                    self._event_ids,
+                    self._session_id,
+                    self._settings.validate,
+                    self.state,
+                )
+            except Exception as error:
+                settle_together([(ticket, None, error)])
+                continue
+            admitted.append((ticket, items))
+            fresh += [item for item in items if isinstance(item, Prepared)]
+            size += sum(len(item.body) for item in items if isinstance(item, Prepared))
+        if fresh:
+            self._write(admitted, fresh)
+        else:
+            settle_together([(ticket, items, None) for ticket, items in admitted])
+        return []
+
+    def _write(self, admitted: list[Admitted], fresh: list[Prepared]) -> None:
+        try:
+            self._make_room()
+            lines, places = self._encode(fresh)
+            self._log.write(b"".join(lines), places[-1], len(lines))
+        except DurasessError as error:
+            self.failure = self._log.failure
+            settle_together([(ticket, None, error) for ticket, _ in admitted])
+            return
+        outcomes = receipts(admitted, places, self._session_id)
+        settle_together([found for found in outcomes if not found[0].work.durable])
+        waiting = [found for found in outcomes if found[0].work.durable]
+        try:
+            self._log.sync()
+            self._log.check_named()
+            self._publish(lines, places)
+        except DurasessError as error:
+            self.failure = error
+            settle_together([(ticket, None, error) for ticket, _, _ in waiting])
+            return
+        settle_together(waiting)
+        self._snapshot_when_due()
+
+    def _make_room(self) -> None:
+        """Rotate when the segment is full, and have one: files first, meta last."""
+        if self._log.is_active and self._log.offset >= self._settings.segment_bytes:
+            self._log.seal()
+        if not self._log.is_active:
+            self._log.start_segment(self._now())
+        if not self._ledger.knows_newest_segment():
+            self._ledger.publish(self.state, self.place)
+
+    def _encode(self, fresh: list[Prepared]) -> tuple[list[bytes], list[Place]]:
+        ts = self._now()
+        lines = []
+        places = []
+        seq, chain = self._log.place
+        count = len(fresh)
+        for index, item in enumerate(fresh, 1):
+            seq += 1
+            batch = None if count == 1 else (count if index == count else 0)
+            line, chain = codec.event_line(seq, ts, batch, item.body, chain)
+            lines.append(line)
+            places.append(Place(seq, chain))
+        return lines, places
+
+    def _publish(self, lines: list[bytes], places: list[Place]) -> None:
+        """Fold what was written, as it will be read back (P10), and make it visible."""
+        for line, place in zip(lines, places, strict=True):
+            event = codec.event(line[:-1])
+            remember(self._event_ids, line[:-1], place.seq, place.chain, event)
+            try:
+                self.state = self._fold.step(self.state, event)
+            except Exception as error:
+                raise SessionFailedError(
+                    f"{self._directory}: seq {event.seq} is in the log, but the program's apply "
+                    f"raised {error!r} for it. Correct the program, then open the session again.",
+                    path=self._directory,
+                    seq=event.seq,
+                ) from error
+            self.place = place
+            self._snapshots.tail_events += 1
+            self._snapshots.tail_bytes += len(line)
+        self._ledger.write_anchor(self.place)
+
+    # -- snapshots --------------------------------------------------------------------------
+
+    def _snapshot_when_due(self) -> None:
+        if self._snapshots.is_due():
+            try:
+                self.begin_snapshot()
+            except DurasessError as error:
+                self._note(f"no snapshot at seq {self.place.seq}: {error}")
+
+    def begin_snapshot(self) -> SnapshotJob | None:
+        """Start one, or the one under way, or None when nothing happened since the last."""
+        self.check_usable()
+        try:
+            return self._snapshots.begin(self.state, list(self._event_ids.values()), self.place)
+        finally:
+            self.failure = self._log.failure
+
+    def snapshot_at_close(self) -> SnapshotJob | None:
+        """The last snapshot, unless the tail is small against the one there is."""
+        if self._closed or self.failure is not None:
+            return None
+        return self.begin_snapshot() if self._snapshots.is_worth_it_at_close() else None
+
+    @property
+    def snapshot_seq(self) -> int:
+        """The seq that the newest snapshot is of."""
+        return self._snapshots.seq
+
+    # -- the rest ---------------------------------------------------------------------------
+
+    @property
+    def newest_segment(self) -> int:
+        """The number of the newest segment, 0 before the first."""
+        return self._log.number
+
+    def rotate(self) -> None:
+        """Seal the active segment, if there is one."""
+        self.check_usable()
+        if self._log.is_active:
+            self._log.seal()
+
+    def prune(self) -> prune.Pruned:
+        """Delete the sealed segments that both snapshots cover."""
+        self.check_usable()
+        return prune.prune(self._disk, self._directory, apply=True)
+
+    def check_usable(self) -> None:
+        """Raise what ended this handle, if anything did."""
+        if self._closed:
+            raise closed_error(self._directory)
+        if self.failure is not None:
+            raise self.failure
+
+    def finish(self) -> SnapshotJob | None:
+        """Seal, tell meta, let go of everything; a failed handle only lets go.
+
+        Does nothing and returns the snapshot under way when there is one: wait for it first.
+        """
+        if self._closed or self._snapshots.job is not None:
+            return self._snapshots.job
+        try:
+            if self.failure is None:
+                if self._log.is_active:
+                    self._log.seal()
+                self._ledger.publish_if_changed(self.state, self.place)
+        finally:
+            self.release()
+        return None
+
+    def give_up(self) -> SnapshotJob | None:
+        """Let go without sealing; the snapshot under way when there is one, as `finish` does."""
+        if self._snapshots.job is None:
+            self.release()
+        return self._snapshots.job
+
+    def release(self) -> None:
+        """Close every descriptor, the owner's last: that is what lets others in."""
+        if self._closed:
+            return
+        self._closed = True
+        self._log.close()
+        for close in (self._ledger.close, lambda: self._disk.close(self._owner_fd)):
+            try:
+                close()
+            except OSError as error:
+                self._note(f"a descriptor could not be closed: {error}")
+
+    def _note(self, notice: str) -> None:
+        self.notices.append(notice)
+
+    def _now(self) -> str:
+        return codec.timestamp(self._settings.clock())
+
+
+def closed_error(directory: str) -> SessionClosedError:
+    """The handle was closed."""
+    return SessionClosedError(
+        f"{directory}: this handle is closed. Open the session again.", path=directory
+    )

@@ -1,0 +1,301 @@
+"""What must hold in every state that a crash leaves: recover it, look at it, go on with it.
+
+`Oracle.problems` gives everything that is wrong with one state, in words; nothing means sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from durasess.engine import paths
+from durasess.engine.engine import Engine
+from durasess.engine.verify import verify
+from durasess.errors import SessionNotFoundError
+from tests.support.crash_driver import (
+    SESSION,
+    STORE,
+    Fact,
+    Moment,
+    Options,
+    fold,
+    kind_of,
+    open_engine,
+)
+from tests.support.crash_states import Settings, crash_states, entry_key, tree_key
+from tests.support.sim_files import SimFiles, Tree
+
+AFTER: Fact = ("counted", {"n": 0, "text": "after the crash"})
+
+
+class Oracle:
+    """Checks crash states; remembers which recovered trees were gone on with already.
+
+    `recovered` counts distinct trees that were recovered, `continued` those that were written to
+    after it, `nested` the states of crashes during recovery.
+    """
+
+    def __init__(
+        self,
+        *,
+        make_files: Callable[[Tree], SimFiles] = SimFiles.from_tree,
+        open_with: Callable[..., Engine] = open_engine,
+    ) -> None:
+        self._make_files = make_files
+        self._open_with = open_with
+        self._sound: dict[tuple[int, int], list[str]] = {}
+        self.recovered = 0
+        self.continued = 0
+        self.nested = 0
+
+    def problems(self, tree: Tree, moment: Moment | None, *, key: int | None = None) -> list[str]:
+        """Everything that is wrong with what recovery makes of this tree."""
+        return self._check(tree, moment or Moment())[0]
+
+    def nested_problems(
+        self, tree: Tree, moment: Moment | None, settings: Settings
+    ) -> Iterator[tuple[int, list[str]]]:
+        """The states of a second crash, at each point of the recovery from the first; their keys
+        and what is wrong with them."""
+        _, files = self._check(tree, moment or Moment(), go_on=True)
+        for state in crash_states(files.base, files.log, settings):
+            self.nested += 1
+            found, _ = self._check(state.tree, state.mark)
+            yield state.key, found
+
+    def _check(
+        self, tree: Tree, moment: Moment, *, go_on: bool = False
+    ) -> tuple[list[str], SimFiles]:
+        files = self._make_files(tree)
+        self.recovered += 1
+        files.mark(moment)
+        check = _Check(files, tree, moment, self._open_with)
+        try:
+            check.read_only()
+            engine = check.recover()
+            if engine is not None:
+                self._continue(check, engine, always=go_on)
+        except Exception as error:  # every refusal is a finding
+            check.found.append(f"{check.doing}: {type(error).__name__}: {error}")
+        return check.found, files
+
+    def _continue(self, check: _Check, engine: Engine, *, always: bool) -> None:
+        """Append, close, recover again; once for each tree that recovery made."""
+        key = (_key_without_quarantine(check.files.tree()), engine.last_seq)
+        known = self._sound.get(key)
+        if known is not None and not always:
+            engine.abandon()
+            check.found += known
+            return
+        before = len(check.found)
+        self.continued += 1
+        check.go_on(engine)
+        self._sound[key] = check.found[before:]
+
+
+class _Check:
+    """One state in the hands of the oracle; `doing` says where it stands."""
+
+    def __init__(
+        self, files: SimFiles, tree: Tree, moment: Moment, open_with: Callable[..., Engine]
+    ) -> None:
+        self.files = files
+        self.tree = tree
+        self.moment = moment
+        self.found: list[str] = []
+        self.doing = ""
+        self._open_with = open_with
+        self._read_seq = 0
+
+    def read_only(self) -> None:
+        """A reader and `verify` see a sound prefix and change nothing."""
+        self.doing = "read"
+        before = len(self.files.log)
+        try:
+            engine = self._open("read")
+        except SessionNotFoundError:
+            self._expect(self.moment.acked < 0, "the created session is not there")
+            self._expect_unchanged(before)
+            return
+        self._look(engine)
+        self._read_seq = engine.last_seq
+        engine.close()
+        self.doing = "verify"
+        report = verify(SESSION, files=self.files)
+        self._expect(not report.damage, f"damage: {[str(item) for item in report.damage]}")
+        self._expect_unchanged(before)
+
+    def recover(self) -> Engine | None:
+        """Open for writing: everything acknowledged, nothing else, nothing thrown away."""
+        self.doing = "recover"
+        engine = self._open("own")
+        self._look(engine)
+        self._expect(
+            engine.last_seq >= self._read_seq,
+            f"a reader saw {self._read_seq} events, the writer {engine.last_seq}",
+        )
+        last = engine.last_seq
+        if self.found or last > len(self.moment.issued):
+            engine.abandon()
+            return None
+        self._expect_kept()
+        self.moment = self.moment._replace(
+            acked=last, issued=self.moment.issued[:last], states=self.moment.states[: last + 1]
+        )
+        self.files.mark(self.moment)
+        return engine
+
+    def go_on(self, engine: Engine) -> None:
+        """Append, close, open again: the second recovery agrees with the first."""
+        self.doing = "append after recovery"
+        seq = engine.last_seq + 1
+        moment = self.moment
+        state = fold(dict(moment.states[-1]), _Numbered(seq))
+        self.moment = moment._replace(
+            issued=(*moment.issued, AFTER), ends=(*moment.ends, seq), states=(*moment.states, state)
+        )
+        self.files.mark(self.moment)
+        receipt = engine.append(*AFTER)
+        self._expect(receipt.seq == seq, f"the next event got seq {receipt.seq}, not {seq}")
+        self.moment = self.moment._replace(acked=seq, receipt=receipt)
+        self.files.mark(self.moment)
+        self.doing = "close after recovery"
+        engine.close()
+        self._expect(not self.files.descriptors, f"left open: {self._left_open()}")
+        self.doing = "second recovery"
+        engine = self._open("own")
+        self._look(engine)
+        self._expect(engine.last_seq == seq, f"it has {engine.last_seq} events, not {seq}")
+        self._expect(engine.recovery.clean, "unclean after a close")
+        engine.abandon()
+        report = verify(SESSION, files=self.files)
+        self._expect(not report.damage, f"damage: {[str(item) for item in report.damage]}")
+
+    def _open(self, mode: str) -> Engine:
+        return self._open_with(
+            self.files, Options(), mode=mode, at_least=self.moment.receipt, create=mode == "own"
+        )
+
+    def _look(self, engine: Engine) -> None:
+        """Acknowledged ⊆ found ⊆ issued, whole batches, no alarm, the state of these events."""
+        moment = self.moment
+        last = engine.last_seq
+        report = engine.recovery
+        self._expect(not report.damage, f"damage: {[str(item) for item in report.damage]}")
+        self._expect(not report.notices, f"notices: {report.notices}")
+        self._expect(last >= moment.acked, f"LOST: {moment.acked} acknowledged, {last} found")
+        if last > len(moment.issued):
+            self.found.append(f"{self.doing}: PHANTOM: {len(moment.issued)} issued, {last} found")
+            return
+        self._expect(last in moment.ends, f"half a batch: {last} found, ends {moment.ends}")
+        self._expect(
+            engine.state == moment.states[last],
+            f"the state is {engine.state}, of these events {moment.states[last]}",
+        )
+        self._look_at_events(engine, last)
+
+    def _look_at_events(self, engine: Engine, last: int) -> None:
+        moment = self.moment
+        first = engine.recovery.first_seq
+        self._expect(first == 1 or moment.pruned, f"the log begins at seq {first}, never pruned")
+        events = list(engine.events(after=first - 1))
+        seqs = [event.seq for event in events]
+        self._expect(seqs == list(range(first, last + 1)), f"seqs {seqs}, not {first} to {last}")
+        for event in events:
+            if event.seq <= last and (event.type, event.data) != moment.issued[event.seq - 1]:
+                self.found.append(f"{self.doing}: WRONG: seq {event.seq} is {event.data}")
+        receipt = moment.receipt
+        for event in events:
+            if receipt is not None and event.seq == receipt.seq and event.crc != receipt.crc:
+                self.found.append(f"{self.doing}: seq {event.seq} has another crc than its receipt")
+
+    def _expect_kept(self) -> None:
+        """What was in the log and is not any more is in quarantine."""
+        after = self.files.tree()
+        quarantine = [
+            data
+            for path, data in after.items()
+            if data is not None and path.startswith(f"{SESSION}/{paths.QUARANTINE}/")
+        ]
+        for path, old in self.tree.items():
+            if old is None or not path.startswith(SESSION + "/") or kind_of(path) != "segment":
+                continue
+            new = after.get(path)
+            if new is None:
+                self.found.append(f"recover: {path} was removed")
+            elif not new.startswith(old) and not _is_kept(old, new, quarantine):
+                self.found.append(f"recover: bytes of {path} were thrown away")
+
+    def _expect(self, holds: bool, otherwise: str) -> None:
+        if not holds:
+            self.found.append(f"{self.doing}: {otherwise}")
+
+    def _expect_unchanged(self, before: int) -> None:
+        changes = self.files.log[before:]
+        self._expect(not changes, f"the disk was changed: {changes}")
+        self._expect(not self.files.descriptors, f"left open: {self._left_open()}")
+
+    def _left_open(self) -> list[str]:
+        return sorted(item.path for item in self.files.descriptors.values())
+
+
+class _Numbered:
+    """AFTER as an event, for the reducer."""
+
+    type, data = AFTER
+
+    def __init__(self, seq: int) -> None:
+        self.seq = seq
+
+
+def _is_kept(old: bytes, new: bytes, quarantine: list[bytes]) -> bool:
+    """Whether `old` is a beginning of `new` followed by bytes that are in quarantine."""
+    for kept in quarantine:
+        if kept and old.endswith(kept) and new.startswith(old[: len(old) - len(kept)]):
+            return True
+    return False
+
+
+def _key_without_quarantine(tree: Tree) -> int:
+    """Recovery never reads what it set aside, so it makes no difference to going on."""
+    key = tree_key(tree)
+    prefix = f"{SESSION}/{paths.QUARANTINE}/"
+    for path, content in tree.items():
+        if path.startswith(prefix):
+            key ^= entry_key(path, content)
+    return key
+
+
+def session_is_there(tree: Tree) -> bool:
+    """Whether the session's directory is in a tree."""
+    return SESSION in tree
+
+
+def describe(tree: Tree, live: Tree) -> list[str]:
+    """A tree in lines: names, sizes, and where each file first differs from the live view."""
+    lines = []
+    for path in sorted({*tree, *live}):
+        if path == STORE:
+            continue
+        lines.append(f"{path}: {_difference(path, tree, live)}")
+    return lines
+
+
+def _difference(path: str, tree: Tree, live: Tree) -> str:
+    if path not in tree:
+        return "not there"
+    data = tree[path]
+    if data is None:
+        return "directory"
+    issued: Any = live.get(path)
+    if issued is None:
+        return f"{len(data)} bytes, no file of this name in the live view: {data[:60]!r}"
+    if data == issued:
+        return f"{len(data)} bytes, everything issued"
+    at = next((i for i, (a, b) in enumerate(zip(data, issued, strict=False)) if a != b), None)
+    if at is None:
+        at = min(len(data), len(issued))
+    return (
+        f"{len(data)} bytes, issued {len(issued)}; differs at byte {at}: "
+        f"{data[at : at + 40]!r} instead of {issued[at : at + 40]!r}"
+    )
