@@ -403,8 +403,13 @@ def _open_in_committer(tickets: Any) -> None:
 
 def _release_in_committer(scheduler: Scheduler, opened: list[tuple[Writer, Recovered]]) -> None:
     """The open failed, or its caller was interrupted: whatever it got to is given back."""
-    scheduler.submit(Ticket(lambda: [writer.release() for writer, _ in opened]))
+    scheduler.submit(Ticket(lambda: _release(opened)))
     scheduler.stop()
+
+
+def _release(opened: list[tuple[Writer, Recovered]]) -> None:
+    for writer, _ in opened:
+        writer.release()
 
 
 def _directory(path: str | os.PathLike[str], files: Files | None) -> str:

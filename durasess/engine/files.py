@@ -276,9 +276,13 @@ if sys.platform == "darwin":
 else:
     _sync = getattr(os, "fdatasync", os.fsync)
 
-if hasattr(os, "pread"):
-    _pread = os.pread
-    _pwrite = os.pwrite
+if sys.platform != "win32":
+
+    def _pread(fd: int, size: int, offset: int) -> bytes:
+        return os.pread(fd, size, offset)
+
+    def _pwrite(fd: int, data: bytes, offset: int) -> int:
+        return os.pwrite(fd, data, offset)
 else:
 
     def _pread(fd: int, size: int, offset: int) -> bytes:

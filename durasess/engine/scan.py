@@ -94,6 +94,11 @@ class Scan:
             yield leftover
 
     @property
+    def number(self) -> int:
+        """The segment's number."""
+        return self._source.number
+
+    @property
     def place(self) -> Place:
         """Where the log is after the last whole batch."""
         return Place(self.next_seq - 1, self.chain)

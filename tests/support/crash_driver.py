@@ -30,11 +30,11 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from unittest import mock
 
+from durasess.engine import files as files_module
 from durasess.engine import paths
 from durasess.engine.commit import InlineScheduler
 from durasess.engine.engine import Engine
 from durasess.engine.receipt import Receipt
-from durasess.engine.repair import repair
 from durasess.engine.types import Event
 from durasess.errors import DurasessError, SessionFailedError, StorageError
 from tests.support.sim_files import Killed, SimFiles
@@ -47,6 +47,9 @@ NEVER = 1_000_000
 
 _START_NS = 1_790_000_000_000_000_000
 _TICK_NS = 1_000_000
+AFTER_NS = _START_NS + 3_600_000_000_000
+"""When the machine is up again after the crash."""
+
 _OPTION = re.compile(r"(every|seg)([0-9]+)")
 _COUNTED = re.compile(r"(many|torn)([0-9]+)")
 
@@ -123,9 +126,9 @@ def options_of(plan: Plan) -> tuple[Options, Plan]:
     return options, tuple(steps)
 
 
-def make_clock() -> Callable[[], int]:
+def make_clock(start: int = _START_NS) -> Callable[[], int]:
     """Nanoseconds that go on by one millisecond a call, the same in every run."""
-    now = _START_NS
+    now = start
 
     def clock() -> int:
         nonlocal now
@@ -152,10 +155,11 @@ def open_engine(files: SimFiles, options: Options, **more: Any) -> Engine:
 
 @contextmanager
 def pinned_identity() -> Iterator[None]:
-    """The same process number and command in every run, so the same plan makes the same bytes."""
+    """The same process, command and boot in every run, so the same plan makes the same bytes."""
     with (
         mock.patch.object(os, "getpid", lambda: 4242),
         mock.patch.object(sys, "argv", ["explorer"]),
+        mock.patch.object(files_module, "boot_id", lambda: "boot"),
     ):
         yield
 
@@ -189,8 +193,7 @@ class Driver:
                 self.starts.append(len(self.files.log))
                 self._step(step)
             if self.engine is not None:
-                self.engine.abandon()
-                self.engine = None
+                self._died(self.engine)
         return self.files
 
     def _step(self, step: str) -> None:
@@ -258,12 +261,12 @@ class Driver:
 
     def _do_repair(self) -> None:
         self._do_close()
+        from durasess.engine.repair import repair
+
         repair(SESSION, apply=True, files=self.files)
 
     def _do_kill(self) -> None:
-        engine = self._opened()
-        engine.abandon()
-        self._died()
+        self._died(self._opened())
 
     def _do_torn(self) -> None:
         self._torn([self._draft()])
@@ -338,8 +341,7 @@ class Driver:
         try:
             self._send(engine, drafts)
         except Killed:
-            engine.abandon()
-            self._died()
+            self._died(engine)
         else:
             raise PlanFailure("the process did not die in the write")
 
@@ -391,10 +393,11 @@ class Driver:
         self.files.faults.clear()
         self._expect_no_descriptors()
 
-    def _died(self) -> None:
+    def _died(self, engine: Engine) -> None:
+        self.files.die()
+        engine.forget()
         self.engine = None
         self.files.faults.clear()
-        self.files.die()
 
     def _expect_no_descriptors(self) -> None:
         if self.files.descriptors:
@@ -457,17 +460,20 @@ def grain_of(path: str) -> str:
     return "fine"
 
 
+_HELPERS = frozenset(["durasess.engine.files", "durasess.engine.publishing"])
+
+
 def call_site(kind: str, path: str) -> str:
     """Who in the engine made a call, and on what: `log.sync < log.seal: sync segment`.
 
     The function that asked, its line left out so that edits don't rename a site, and its caller;
-    the helpers of files.py are passed over.
+    generic helpers are passed over.
     """
     frame = sys._getframe(1)
     names: list[str] = []
     while frame is not None and len(names) < 2:
         module = frame.f_globals.get("__name__", "")
-        if module.startswith("durasess.") and module != "durasess.engine.files":
+        if module.startswith("durasess.") and module not in _HELPERS:
             names.append(f"{module.rpartition('.')[2]}.{frame.f_code.co_name}")
         frame = frame.f_back
     return f"{' < '.join(names)}: {kind} {kind_of(path)}"

@@ -13,26 +13,33 @@ from durasess.engine.engine import Engine
 from durasess.engine.verify import verify
 from durasess.errors import SessionNotFoundError
 from tests.support.crash_driver import (
+    AFTER_NS,
     SESSION,
     STORE,
     Fact,
     Moment,
     Options,
     fold,
+    identity,
     kind_of,
+    make_clock,
     open_engine,
 )
-from tests.support.crash_states import Settings, crash_states, entry_key, tree_key
+from tests.support.crash_states import CrashState, Settings, crash_states, entry_key, tree_key
 from tests.support.sim_files import SimFiles, Tree
 
 AFTER: Fact = ("counted", {"n": 0, "text": "after the crash"})
 
 
 class Oracle:
-    """Checks crash states; remembers which recovered trees were gone on with already.
+    """Checks crash states; remembers what it has seen.
 
-    `recovered` counts distinct trees that were recovered, `continued` those that were written to
-    after it, `nested` the states of crashes during recovery.
+    The verdict on a state is that on its view: the tree without the contents that recovery does
+    not read (`owner`, and temporary files), which each check proves. Going on after recovery is
+    checked once for each tree that recovery made.
+
+    `recovered` counts distinct views that were recovered, `continued` recovered trees that were
+    written to, `nested` the states of crashes during recovery.
     """
 
     def __init__(
@@ -43,31 +50,37 @@ class Oracle:
     ) -> None:
         self._make_files = make_files
         self._open_with = open_with
-        self._sound: dict[tuple[int, int], list[str]] = {}
+        self._verdicts: dict[Any, list[str]] = {}
+        self._sound: dict[Any, list[str]] = {}
         self.recovered = 0
         self.continued = 0
         self.nested = 0
 
-    def problems(self, tree: Tree, moment: Moment | None, *, key: int | None = None) -> list[str]:
+    def problems(self, state: CrashState) -> list[str]:
         """Everything that is wrong with what recovery makes of this tree."""
-        return self._check(tree, moment or Moment())[0]
+        view = (_view_key(state), identity(state.mark))
+        found = self._verdicts.get(view)
+        if found is None:
+            found = self._verdicts[view] = self._check(state.tree, state.mark)[0]
+        return found
 
     def nested_problems(
-        self, tree: Tree, moment: Moment | None, settings: Settings
+        self, state: CrashState, settings: Settings
     ) -> Iterator[tuple[int, list[str]]]:
-        """The states of a second crash, at each point of the recovery from the first; their keys
-        and what is wrong with them."""
-        _, files = self._check(tree, moment or Moment(), go_on=True)
-        for state in crash_states(files.base, files.log, settings):
+        """The states of a second crash, at each point of the recovery from the first and of what
+        is written after it; their keys and what is wrong with them."""
+        _, files = self._check(state.tree, state.mark, go_on=True)
+        for second in crash_states(files.base, files.log, settings, identity=identity):
             self.nested += 1
-            found, _ = self._check(state.tree, state.mark)
-            yield state.key, found
+            yield second.key, self.problems(second)
 
     def _check(
-        self, tree: Tree, moment: Moment, *, go_on: bool = False
+        self, tree: Tree, moment: Moment | None, *, go_on: bool = False
     ) -> tuple[list[str], SimFiles]:
         files = self._make_files(tree)
+        files.reads = set()
         self.recovered += 1
+        moment = moment or Moment()
         files.mark(moment)
         check = _Check(files, tree, moment, self._open_with)
         try:
@@ -75,13 +88,15 @@ class Oracle:
             engine = check.recover()
             if engine is not None:
                 self._continue(check, engine, always=go_on)
+            check.expect_unread()
         except Exception as error:  # every refusal is a finding
             check.found.append(f"{check.doing}: {type(error).__name__}: {error}")
         return check.found, files
 
     def _continue(self, check: _Check, engine: Engine, *, always: bool) -> None:
         """Append, close, recover again; once for each tree that recovery made."""
-        key = (_key_without_quarantine(check.files.tree()), engine.last_seq)
+        state = check.moment.states[engine.last_seq]
+        key = (_key_without_quarantine(check.files.tree()), engine.last_seq, state.get("crc"))
         known = self._sound.get(key)
         if known is not None and not always:
             engine.abandon()
@@ -89,6 +104,7 @@ class Oracle:
             return
         before = len(check.found)
         self.continued += 1
+        check.look_at_events(engine)
         check.go_on(engine)
         self._sound[key] = check.found[before:]
 
@@ -118,6 +134,7 @@ class _Check:
             self._expect_unchanged(before)
             return
         self._look(engine)
+        self.look_at_events(engine)
         self._read_seq = engine.last_seq
         engine.close()
         self.doing = "verify"
@@ -139,8 +156,13 @@ class _Check:
             engine.abandon()
             return None
         self._expect_kept()
-        self.moment = self.moment._replace(
-            acked=last, issued=self.moment.issued[:last], states=self.moment.states[: last + 1]
+        moment = self.moment
+        self.moment = moment._replace(
+            acked=last,
+            version=moment.version + 1,
+            issued=moment.issued[:last],
+            ends=tuple(end for end in moment.ends if end <= last),
+            states=moment.states[: last + 1],
         )
         self.files.mark(self.moment)
         return engine
@@ -165,15 +187,26 @@ class _Check:
         self.doing = "second recovery"
         engine = self._open("own")
         self._look(engine)
+        self.look_at_events(engine)
         self._expect(engine.last_seq == seq, f"it has {engine.last_seq} events, not {seq}")
         self._expect(engine.recovery.clean, "unclean after a close")
         engine.abandon()
         report = verify(SESSION, files=self.files)
         self._expect(not report.damage, f"damage: {[str(item) for item in report.damage]}")
 
+    def expect_unread(self) -> None:
+        """The view rests on this: what lies in these files makes no difference to recovery."""
+        unread = [path for path in self.files.reads or () if _is_never_read(path)]
+        self._expect(not unread, f"it read {unread}")
+
     def _open(self, mode: str) -> Engine:
         return self._open_with(
-            self.files, Options(), mode=mode, at_least=self.moment.receipt, create=mode == "own"
+            self.files,
+            Options(),
+            mode=mode,
+            at_least=self.moment.receipt,
+            create=mode == "own",
+            clock=make_clock(AFTER_NS),
         )
 
     def _look(self, engine: Engine) -> None:
@@ -192,17 +225,21 @@ class _Check:
             engine.state == moment.states[last],
             f"the state is {engine.state}, of these events {moment.states[last]}",
         )
-        self._look_at_events(engine, last)
 
-    def _look_at_events(self, engine: Engine, last: int) -> None:
+    def look_at_events(self, engine: Engine) -> None:
+        """Each one that was issued, in order, and the one that the receipt names."""
         moment = self.moment
+        last = engine.last_seq
         first = engine.recovery.first_seq
         self._expect(first == 1 or moment.pruned, f"the log begins at seq {first}, never pruned")
         events = list(engine.events(after=first - 1))
         seqs = [event.seq for event in events]
         self._expect(seqs == list(range(first, last + 1)), f"seqs {seqs}, not {first} to {last}")
         for event in events:
-            if event.seq <= last and (event.type, event.data) != moment.issued[event.seq - 1]:
+            if (
+                event.seq <= len(moment.issued)
+                and (event.type, event.data) != moment.issued[event.seq - 1]
+            ):
                 self.found.append(f"{self.doing}: WRONG: seq {event.seq} is {event.data}")
         receipt = moment.receipt
         for event in events:
@@ -266,9 +303,16 @@ def _key_without_quarantine(tree: Tree) -> int:
     return key
 
 
-def session_is_there(tree: Tree) -> bool:
-    """Whether the session's directory is in a tree."""
-    return SESSION in tree
+def _view_key(state: CrashState) -> int:
+    key = state.key
+    for path, content in state.tree.items():
+        if content and _is_never_read(path):
+            key ^= entry_key(path, content) ^ entry_key(path, b"")
+    return key
+
+
+def _is_never_read(path: str) -> bool:
+    return path.endswith((paths.TMP, "/" + paths.OWNER))
 
 
 def describe(tree: Tree, live: Tree) -> list[str]:

@@ -213,12 +213,12 @@ class Explorer:
 
     def _check(self, plan: Plan, settings: Settings, state: CrashState) -> None:
         self.totals.distinct.add(state.key & 0xFFFF_FFFF_FFFF_FFFF)
-        problems = self.oracle.problems(state.tree, state.mark)
+        problems = self.oracle.problems(state)
         if problems:
             self._note(plan, settings, state.key, None, problems)
         elif self._nested_every and state.key % self._nested_every == 0:
             nested = replace(self.settings, profile="weakest")
-            for key, found in self.oracle.nested_problems(state.tree, state.mark, nested):
+            for key, found in self.oracle.nested_problems(state, nested):
                 if found:
                     self._note(plan, settings, state.key, key, found)
 
@@ -325,9 +325,9 @@ def show_state(plan: Plan, settings: Settings, key: int, nested: int | None) -> 
             )
             print("\n".join(f"  {line}" for line in describe(state.tree, files.tree())))
             if nested is None:
-                problems = oracle.problems(state.tree, moment)
+                problems = oracle.problems(state)
             else:
-                pairs = oracle.nested_problems(state.tree, moment, replace(QUICK))
+                pairs = oracle.nested_problems(state, QUICK)
                 problems = next((what for number, what in pairs if number == nested), [])
             bad += bool(problems)
             print("\n".join(problems) or "sound")

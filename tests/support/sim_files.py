@@ -123,6 +123,8 @@ class SimFiles:
         self.faults: list[Fault] = []
         self.quota: int | None = None
         self.trace = trace
+        self.reads: set[str] | None = None
+        self._dead: set[int] = set()
         self._next_node = ROOT + 1
         self._next_descriptor = FIRST_DESCRIPTOR
         self._directories: dict[str, Node] = {}
@@ -169,7 +171,9 @@ class SimFiles:
             self.base[number] = dict(node.entries) if node.entries is not None else bytes(node.data)
 
     def die(self) -> None:
-        """The process is gone: descriptors and locks with it, the page cache stays."""
+        """The process is gone: descriptors and locks with it, the page cache stays. What is left
+        of its handle may still close them, without an effect."""
+        self._dead.update(self.descriptors)
         self.descriptors.clear()
         for node in self.nodes.values():
             node.locks.clear()
@@ -328,6 +332,8 @@ class SimFiles:
         descriptor = self._descriptor(fd)
         if self.faults:
             self._fault("read_at", descriptor.path)
+        if self.reads is not None:
+            self.reads.add(descriptor.path)
         return bytes(descriptor.node.data[offset : offset + size])
 
     def write_at(self, fd: int, data: bytes, offset: int) -> int:
@@ -387,6 +393,8 @@ class SimFiles:
 
     def close(self, fd: int) -> None:
         """Give the descriptor back, and its lock."""
+        if fd in self._dead:
+            return
         descriptor = self._descriptor(fd)
         descriptor.node.locks.pop(fd, None)
         del self.descriptors[fd]
