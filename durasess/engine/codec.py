@@ -8,6 +8,7 @@ never needs canonical JSON. FORMAT.md §2 and §3 say the same for other impleme
 from __future__ import annotations
 
 import datetime
+import decimal
 import functools
 import gc
 import hashlib
@@ -30,7 +31,7 @@ CRC_SUFFIX = 18
 """Bytes of `,"crc":"0a1b2c3d"}`."""
 
 _PREFIX = re.compile(
-    rb'\{"seq":([1-9][0-9]{0,17}),"ts":"[^"\\]{27}"(?:,"b":(0|[1-9][0-9]{0,8}))?,"type":"'
+    rb'\{"seq":([1-9][0-9]{0,17}),"ts":"[^"\\]{27}"(?:,"b":(0|[1-9][0-9]{0,8}))?,"type":"(?!")'
 )
 _CRC = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
 _ENCODE = msgspec.json.Encoder().encode
@@ -121,13 +122,21 @@ def decode(data: bytes) -> Any:
 def _decode_slowly(data: bytes) -> Any:
     """msgspec refuses escaped lone surrogates, which are legal JSON and come back as they were."""
     try:
-        return json.loads(data, parse_constant=_no_constant, parse_float=_finite)
+        return json.loads(
+            data, parse_constant=_no_constant, parse_float=_finite, parse_int=_any_integer
+        )
     except (ValueError, RecursionError) as error:
         raise LineError("json", f"this is not JSON: {error}") from None
 
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def _any_integer(text: str) -> int:
+    """By way of Decimal, because int() refuses more than 4,300 digits, which another writer may
+    have stored."""
+    return int(text) if len(text) < 4000 else int(decimal.Decimal(text))
 
 
 def _finite(text: str) -> float:

@@ -81,8 +81,12 @@ def parse(data: bytes, path: str) -> Meta:
             path=path,
         )
     codec.check(line, codec.CHAIN_START)
+    if type(found) is not int or found < 1:
+        raise LineError("meta", f"format is {found!r}")
     try:
-        return msgspec.convert(fields, Meta)
+        claimed = msgspec.convert(fields, Meta)
+        codec.unhexed(claimed.floor.crc)
+        return claimed
     except msgspec.ValidationError as error:
         raise LineError("meta", f"not the fields of a meta: {error}") from None
 

@@ -36,7 +36,7 @@ class Recovered(msgspec.Struct, kw_only=True):
     kept: list[Record] = msgspec.field(default_factory=list)
     tail_bytes: int = 0
     tail_events: int = 0
-    document_bytes: int = 0
+    state_bytes: int = 0
     apply_error: BaseException | None = None
 
 
@@ -82,13 +82,13 @@ def _from_snapshot(claims: survey.Claims, fold: Fold) -> Recovered:
     )
     if claims.snapshots:
         newest = claims.snapshots[0]
-        document = snapshot.parse_document(newest.content, newest.trailer)
+        document = newest.document
         stored = max(stored, newest.trailer.schema_version)
         found.state = stored_state(document.state, newest.trailer.schema_version, fold)
         found.event_ids = {known.event_id: known for known in document.event_ids}
         found.place = newest.place
         found.next_segment = newest.trailer.segment
-        found.document_bytes = len(newest.content)
+        found.state_bytes = len(bytes(document.state))
         report.snapshot_seq = newest.trailer.seq
     else:
         found.state = fold.initial()

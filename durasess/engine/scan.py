@@ -237,7 +237,7 @@ class Scan:
             count = len(self._pending)
             return self._damaged(self.end, "batch", f"{count} lines of an unfinished batch")
         if self.seal is None and not self._is_last and not self.damage:
-            return self._damaged(self.end, "seal", "not sealed, though a later segment exists")
+            return self._damaged(self.end, "seal", "not sealed, though only the newest may be")
         return []
 
     def _torn_at_end(self) -> bool:

@@ -160,6 +160,8 @@ def parse_header(line: bytes, path: str) -> Header:
             path=path,
         )
     try:
+        if type(found) is not int or found < 1:
+            raise LineError("header", f"format is {found!r}")
         header = msgspec.convert(fields, Header)
     except msgspec.ValidationError as error:
         raise LineError("header", f"not the fields of a header: {error}") from None

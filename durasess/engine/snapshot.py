@@ -62,8 +62,8 @@ def encoded(content: bytes, **trailer: Any) -> bytes:
     return frame + frames.skippable(codec.control_line(msgspec.to_builtins(fields)))
 
 
-def parse(data: bytes, session_id: str) -> tuple[Trailer, bytes]:
-    """The trailer and the document's bytes, proven by frame checksum, sizes and both hashes.
+def parse(data: bytes, session_id: str) -> tuple[Trailer, Document]:
+    """The trailer and the document, proven by frame checksum, sizes and both hashes.
 
     Raises LineError naming what does not agree.
     """
@@ -78,7 +78,7 @@ def parse(data: bytes, session_id: str) -> tuple[Trailer, bytes]:
         raise LineError("trailer", "the compressed bytes do not hash to the trailer's frame")
     if codec.digest(content) != trailer.document:
         raise LineError("trailer", "the document does not hash to the trailer's document")
-    return trailer, content
+    return trailer, _document(content, trailer)
 
 
 def _trailer(line: bytes) -> Trailer:
@@ -93,8 +93,7 @@ def _trailer(line: bytes) -> Trailer:
     return trailer
 
 
-def parse_document(content: bytes, trailer: Trailer) -> Document:
-    """The parts of a proven document."""
+def _document(content: bytes, trailer: Trailer) -> Document:
     try:
         found: Document = codec.typed(content, Document)
     except LineError:
@@ -116,7 +115,7 @@ def _document_slowly(content: bytes) -> Document:
         raise LineError("document", f"not a snapshot document: {error}") from None
 
 
-def read(disk: files.Files, directory: str, name: str, session_id: str) -> tuple[Trailer, bytes]:
+def read(disk: files.Files, directory: str, name: str, session_id: str) -> tuple[Trailer, Document]:
     """A snapshot file, proven. FileNotFoundError, LineError or OSError."""
     return parse(publishing.read_whole(disk, paths.join(directory, name)), session_id)
 

@@ -21,10 +21,11 @@ from durasess.errors import DurasessError, StorageError
 class SnapshotJob:
     """A snapshot on its way; `ticket` is settled with its seq when it is in place."""
 
-    def __init__(self, place: Place, segment: int, content: bytes) -> None:
+    def __init__(self, place: Place, segment: int, content: bytes, state_bytes: int) -> None:
         self.place = place
         self.segment = segment
         self.content = content
+        self.state_bytes = state_bytes
         self.ticket = Ticket(None)
 
 
@@ -58,7 +59,7 @@ class Snapshotter:
         self._now = now
         self._note = note
         self._newest_is_good = found.claims.newest_is_good()
-        self._document_bytes = found.document_bytes
+        self._state_bytes = found.state_bytes
         self._job: SnapshotJob | None = None
         self.tail_bytes = found.tail_bytes
         self.tail_events = found.tail_events
@@ -74,11 +75,11 @@ class Snapshotter:
         grows with the history would otherwise be rewritten again and again."""
         if self._job is not None or self.tail_events < self._every:
             return False
-        return self.tail_bytes >= self._document_bytes
+        return self.tail_bytes >= self._state_bytes
 
     def is_worth_it_at_close(self) -> bool:
         """Whether the next open would gain from a snapshot of what was appended since the last."""
-        return self.tail_events > 0 and self.tail_bytes >= self._document_bytes
+        return self.tail_events > 0 and self.tail_bytes >= self._state_bytes
 
     def begin(
         self, state: Any, event_ids: list[snapshot.RememberedId], place: Place
@@ -93,7 +94,7 @@ class Snapshotter:
         content = snapshot.document(place.seq, event_ids, encoded)
         if self._log.is_active:
             self._log.seal()
-        job = SnapshotJob(place, self._log.next_number, content)
+        job = SnapshotJob(place, self._log.next_number, content, len(encoded))
         self._job = job
         self.tail_bytes = self.tail_events = 0
         self._scheduler.background(lambda: self._make(job))
@@ -141,7 +142,7 @@ class Snapshotter:
         snapshot.publish(self._disk, self._directory, newest_is_good=good)
         self._newest_is_good = True
         self.seq = job.place.seq
-        self._document_bytes = len(job.content)
+        self._state_bytes = job.state_bytes
         self._ledger.set_baseline(meta.Baseline(trailer.seq, trailer.segment, trailer.frame))
 
     def _explained(self, job: SnapshotJob, error: Exception) -> DurasessError:

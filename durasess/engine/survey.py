@@ -16,11 +16,11 @@ START = Place(0, codec.CHAIN_START)
 
 
 class LoadedSnapshot(msgspec.Struct, frozen=True):
-    """A snapshot that was proven: `content` is its document."""
+    """A snapshot that was proven."""
 
     name: str
     trailer: snapshot.Trailer
-    content: bytes
+    document: snapshot.Document
 
     @property
     def place(self) -> Place:
@@ -130,14 +130,14 @@ _OF_A_SESSION = frozenset(["snapshot", "previous", "segment"])
 def _look_at_snapshots(disk: files.Files, claims: Claims, every: bool) -> None:
     for name in (paths.SNAPSHOT, paths.SNAPSHOT_PREVIOUS):
         try:
-            trailer, content = snapshot.read(disk, claims.directory, name, claims.session_id)
+            trailer, document = snapshot.read(disk, claims.directory, name, claims.session_id)
         except FileNotFoundError:
             continue
         except LineError as error:
             claims.bad[name] = error.reason
             claims.notices.append(f"{name} is not valid and was passed over: {error.reason}")
             continue
-        claims.snapshots.append(LoadedSnapshot(name, trailer, content))
+        claims.snapshots.append(LoadedSnapshot(name, trailer, document))
         if not every:
             break
     _compare_with_baseline(claims)

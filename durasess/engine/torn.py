@@ -79,9 +79,7 @@ def _unended(
     if not _is_beginning(partial, chain, next_seq + len(found), seal=not found):
         return None
     last = _valid(partial, at, chain, next_seq + len(found))
-    if last is not None and last.batch != 0:
-        if (last.batch or 1) != len(found) + 1:
-            return None
+    if last is not None and last.batch != 0 and (last.batch or 1) == len(found) + 1:
         return Verdict("the last line lacks only its line feed", (*found, last))
     return Verdict("the last line has no line feed")
 
@@ -98,6 +96,7 @@ def _is_beginning(partial: bytes, chain: int, seq: int, *, seal: bool) -> bool:
         if match.end() < len(partial):
             try:
                 codec.check(partial[: match.end()], chain)
+                codec.control(partial[: match.end()])
             except LineError:
                 continue
             return False
@@ -113,6 +112,8 @@ def _with_holes(
     if holes is None or (holes == 0 and written == len(rest)):
         return None
     first = rest[at:].partition(b"\0")[0]
+    if b"\n" in first:
+        return None
     if first and not _is_beginning(first, chain, next_seq + count, seal=count == 0):
         return None
     if not _behind_is_one_batch(rest[at:written], next_seq):
@@ -144,13 +145,17 @@ def _sector_holes(rest: bytes, at: int, base: int, written: int) -> int | None:
 def _behind_is_one_batch(rest: bytes, next_seq: int) -> bool:
     """Whether whole lines behind a hole can belong to one batch that begins at `next_seq`."""
     lines = rest[rest.index(b"\0") :].split(b"\n") if b"\0" in rest else []
-    for text in lines[1:-1]:
-        if b"\0" in text:
-            continue
+    whole = [text for text in lines[1:-1] if b"\0" not in text]
+    before = next_seq
+    for index, text in enumerate(whole):
         try:
             head = codec.head(text)
         except LineError:
             return False
-        if head.batch is None or head.batch not in (0, head.seq - next_seq + 1):
+        if head.seq <= before:
+            return False
+        before = head.seq
+        ends = index == len(whole) - 1 and head.batch == head.seq - next_seq + 1
+        if head.batch != 0 and not ends:
             return False
     return True

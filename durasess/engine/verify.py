@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from durasess.engine import codec, files, paths, survey
-from durasess.engine.scan import Place
+from durasess.engine import codec, files, paths, snapshot, survey
+from durasess.engine.fold import remember
+from durasess.engine.scan import Place, Record
 from durasess.engine.types import Damage, LineError, SegmentInfo, TornTail
 from durasess.engine.walk import Walk, marks, unreached
 from durasess.errors import StorageError
@@ -17,7 +18,7 @@ class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     seq: int
     bytes: int
-    document_bytes: int
+    state_bytes: int
     reason: str | None = None
 
 
@@ -79,15 +80,13 @@ def _snapshots(disk: files.Files, claims: survey.Claims, report: Verified) -> li
                     name=name,
                     seq=good.trailer.seq,
                     bytes=disk.stat(path).size,
-                    document_bytes=len(good.content),
+                    state_bytes=len(bytes(good.document.state)),
                 )
             )
         elif name in claims.bad:
             reason = claims.bad[name]
             size = disk.stat(path).size
-            found.append(
-                SnapshotInfo(name=name, seq=0, bytes=size, document_bytes=0, reason=reason)
-            )
+            found.append(SnapshotInfo(name=name, seq=0, bytes=size, state_bytes=0, reason=reason))
             report.damage.append(Damage(path=path, offset=0, rule="snapshot", reason=reason))
     if paths.META in claims.bad:
         path = paths.join(claims.directory, paths.META)
@@ -106,6 +105,7 @@ def _check_log(
     watch = frozenset(
         [seq for _, seq, _ in marks(claims)] + [one.trailer.seq for one in claims.snapshots]
     )
+    remembered = {one.seq: one for each in claims.snapshots for one in each.document.event_ids}
     claims.highest = max([claims.highest, *numbers])
     below = [number for number in numbers if number < first]
     if below:
@@ -115,7 +115,7 @@ def _check_log(
     walk = Walk(disk, claims, number=first, start=start, watch=watch)
     for scan, batch in walk.batches():
         for record in batch:
-            _check_event(report, scan.info().path, record.offset, record.seq, record.line)
+            _check_event(report, scan.info().path, record, remembered)
     report.damage += walk.damage
     report.segments = walk.segments
     report.torn = walk.torn
@@ -151,16 +151,24 @@ def _start(claims: survey.Claims, first: int) -> Place | None:
     return None
 
 
-def _check_event(report: Verified, path: str, offset: int, seq: int, line: bytes) -> None:
+def _check_event(
+    report: Verified, path: str, record: Record, remembered: dict[int, snapshot.RememberedId]
+) -> None:
     try:
-        codec.event(line)
+        event = codec.event(record.line)
+        known = remembered.get(record.seq)
+        if known is not None:
+            window: dict[str, snapshot.RememberedId] = {}
+            remember(window, record.line, record.seq, record.crc, event)
+            if window != {known.event_id: known}:
+                raise LineError("event_id", "a snapshot knows another event id here")
     except LineError as error:
         report.damage.append(
             Damage(
                 path=path,
-                offset=offset,
-                first_seq=seq,
-                last_seq=seq,
+                offset=record.offset,
+                first_seq=record.seq,
+                last_seq=record.seq,
                 rule=error.rule,
                 reason=error.reason,
             )
@@ -168,17 +176,25 @@ def _check_event(report: Verified, path: str, offset: int, seq: int, line: bytes
 
 
 def _compare_snapshots(claims: survey.Claims, walk: Walk, report: Verified) -> None:
-    """A snapshot of another history than the log's would be silently wrong."""
+    """A snapshot of another history than the log's would be silently wrong; one that is not at the
+    end of its segment would hide events."""
+    ends = {info.number: info.last_seq for info in walk.segments}
     for one in claims.snapshots:
-        chain = walk.watched.get(one.trailer.seq)
-        if chain is not None and chain != one.place.chain:
-            report.damage.append(
-                Damage(
-                    path=paths.join(claims.directory, one.name),
-                    first_seq=one.trailer.seq,
-                    last_seq=one.trailer.seq,
-                    rule="snapshot",
-                    reason=f"it says the chain value at seq {one.trailer.seq} is "
-                    f"{one.trailer.chain}, the log has {codec.hexed(chain)}",
-                )
+        seq, chain = one.place
+        found = walk.watched.get(seq, chain)
+        before = ends.get(one.trailer.segment - 1, seq)
+        if found != chain:
+            reason = f"its chain value is {one.trailer.chain}, the log has {codec.hexed(found)}"
+        elif before != seq:
+            reason = f"the segment before its tail ends at seq {before}, not at seq {seq}"
+        else:
+            continue
+        report.damage.append(
+            Damage(
+                path=paths.join(claims.directory, one.name),
+                first_seq=seq,
+                last_seq=seq,
+                rule="snapshot",
+                reason=reason,
             )
+        )

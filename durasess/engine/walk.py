@@ -63,7 +63,9 @@ class Walk:
                 self._unreadable(number, error)
             else:
                 try:
-                    yield from self._segment(source, is_last=not must_follow)
+                    yield from self._segment(
+                        source, is_last=not must_follow and source.content is None
+                    )
                 finally:
                     segment.close_source(self._disk, source)
             if not must_follow:

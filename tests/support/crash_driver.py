@@ -47,8 +47,8 @@ NEVER = 1_000_000
 
 _START_NS = 1_790_000_000_000_000_000
 _TICK_NS = 1_000_000
-AFTER_NS = _START_NS + 3_600_000_000_000
-"""When the machine is up again after the crash."""
+BOOT_NS = 1_800_000_000_000_000_000
+"""When the machine is up again after a crash, long after any plan."""
 
 _OPTION = re.compile(r"(every|seg)([0-9]+)")
 _COUNTED = re.compile(r"(many|torn)([0-9]+)")

@@ -13,7 +13,7 @@ from durasess.engine.engine import Engine
 from durasess.engine.verify import verify
 from durasess.errors import SessionNotFoundError
 from tests.support.crash_driver import (
-    AFTER_NS,
+    BOOT_NS,
     SESSION,
     STORE,
     Fact,
@@ -56,12 +56,13 @@ class Oracle:
         self.continued = 0
         self.nested = 0
 
-    def problems(self, state: CrashState) -> list[str]:
-        """Everything that is wrong with what recovery makes of this tree."""
+    def problems(self, state: CrashState, *, depth: int = 1) -> list[str]:
+        """Everything that is wrong with what recovery makes of this tree; `depth` counts the
+        crashes before it."""
         view = (_view_key(state), identity(state.mark))
         found = self._verdicts.get(view)
         if found is None:
-            found = self._verdicts[view] = self._check(state.tree, state.mark)[0]
+            found = self._verdicts[view] = self._check(state.tree, state.mark, depth=depth)[0]
         return found
 
     def nested_problems(
@@ -72,17 +73,17 @@ class Oracle:
         _, files = self._check(state.tree, state.mark, go_on=True)
         for second in crash_states(files.base, files.log, settings, identity=identity):
             self.nested += 1
-            yield second.key, self.problems(second)
+            yield second.key, self.problems(second, depth=2)
 
     def _check(
-        self, tree: Tree, moment: Moment | None, *, go_on: bool = False
+        self, tree: Tree, moment: Moment | None, *, go_on: bool = False, depth: int = 1
     ) -> tuple[list[str], SimFiles]:
         files = self._make_files(tree)
         files.reads = set()
         self.recovered += 1
         moment = moment or Moment()
         files.mark(moment)
-        check = _Check(files, tree, moment, self._open_with)
+        check = _Check(files, tree, moment, self._open_with, BOOT_NS * depth)
         try:
             check.read_only()
             engine = check.recover()
@@ -113,7 +114,12 @@ class _Check:
     """One state in the hands of the oracle; `doing` says where it stands."""
 
     def __init__(
-        self, files: SimFiles, tree: Tree, moment: Moment, open_with: Callable[..., Engine]
+        self,
+        files: SimFiles,
+        tree: Tree,
+        moment: Moment,
+        open_with: Callable[..., Engine],
+        boot_ns: int,
     ) -> None:
         self.files = files
         self.tree = tree
@@ -121,6 +127,7 @@ class _Check:
         self.found: list[str] = []
         self.doing = ""
         self._open_with = open_with
+        self._clock = make_clock(boot_ns)
         self._read_seq = 0
 
     def read_only(self) -> None:
@@ -206,7 +213,7 @@ class _Check:
             mode=mode,
             at_least=self.moment.receipt,
             create=mode == "own",
-            clock=make_clock(AFTER_NS),
+            clock=self._clock,
         )
 
     def _look(self, engine: Engine) -> None:

@@ -191,8 +191,10 @@ class Explorer:
         totals.plans += 1
         totals.states += count
         totals.by_plan[",".join(plan)] = count
-        totals.recovered, totals.continued = self.oracle.recovered, self.oracle.continued
-        totals.nested = self.oracle.nested
+        for name in ("recovered", "continued", "nested"):
+            done = getattr(self.oracle, name)
+            setattr(totals, name, getattr(totals, name) + done)
+            setattr(self.oracle, name, 0)
         return count
 
     def _states(self, files: SimFiles, settings: Settings, start: int) -> Iterator[CrashState]:
@@ -294,13 +296,20 @@ def _chunks(plans: list[Plan], jobs: int) -> list[list[Plan]]:
     return [plans[a:b] for a, b in itertools.pairwise(edges) if b > a]
 
 
-def _explore_chunk(
-    plans: list[Plan], settings: Settings, nested_every: int, profiles: Sequence[str]
-) -> Totals:
-    explorer = Explorer(settings, nested_every=nested_every, profiles=profiles)
+def _explore_chunk(plans: list[Plan], *what: Any) -> Totals:
+    """The explorer stays for the next chunk, so this process explores nothing twice."""
+    explorer = _EXPLORERS.get(what)
+    if explorer is None:
+        settings, nested_every, profiles = what
+        explorer = Explorer(settings, nested_every=nested_every, profiles=profiles)
+        _EXPLORERS[what] = explorer
+    explorer.totals = Totals()
     for plan in plans:
         explorer.explore(plan)
     return explorer.totals
+
+
+_EXPLORERS: dict[Any, Explorer] = {}
 
 
 # One state again

@@ -91,7 +91,7 @@ class Fault:
 
     `code` is the errno raised; without one the call is only cut short to `size` bytes (negative:
     all but so many). `kill` raises Killed behind the effect. `pages` is for sync: "keep" or "drop".
-    `where` limits the fault to calls whose path contains this text.
+    `where` limits the fault to calls whose path ends in this text.
     """
 
     kind: str
@@ -106,7 +106,7 @@ class Fault:
 
     def hits(self, kind: str, path: str) -> bool:
         """Count this call and say whether it is the one."""
-        if (self.kind not in ("*", kind)) or (self.where and self.where not in path):
+        if (self.kind not in ("*", kind)) or (self.where and not path.endswith(self.where)):
             return False
         self.seen += 1
         return self.seen == self.nth or (self.sticky and self.seen > self.nth)

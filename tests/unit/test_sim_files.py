@@ -4,7 +4,8 @@ import errno
 
 import pytest
 
-from durasess.engine.files import RealFiles, write_all, write_tmp
+from durasess.engine.files import RealFiles
+from durasess.engine.publishing import write_all, write_tmp
 from tests.support.crash_states import (
     SECTOR,
     Settings,

@@ -1,0 +1,265 @@
+"""What `durasess inspect` shows, as one report: the engine's findings and all that lies around them.
+
+Changes nothing, keeps no lock, goes on past damage, leaves nothing out that could help. The findings
+are those of `verify`; where it cannot read a session at all, each file is read by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from durasess.cli import file_system, salvage
+from durasess.engine import files, lock, meta, paths, verify
+from durasess.engine.types import FORMAT, Damage, Holder, LineError, SegmentInfo, TornTail
+from durasess.engine.verify import SnapshotInfo, Verified
+from durasess.errors import DurasessError, SessionNotFoundError
+
+VERIFY_ATTEMPTS = 5
+"""Beside a running writer a finding counts only when it is there twice."""
+
+
+class FileInfo(msgspec.Struct, frozen=True):
+    """A file that is no part of the log: its name below the session, its size in bytes."""
+
+    name: str
+    bytes: int
+
+
+class SegmentLook(msgspec.Struct, frozen=True, kw_only=True):
+    """One segment file; `bytes` as it is on disk, `states` in words."""
+
+    name: str
+    number: int
+    bytes: int
+    events: int
+    first_seq: int
+    last_seq: int
+    states: list[str]
+
+
+class LockLook(msgspec.Struct, frozen=True):
+    """Whether a writer has the session open (None: it cannot be told) and what the last one wrote
+    about itself."""
+
+    present: bool
+    held: bool | None
+    holder: Holder | None
+
+
+class Inspected(msgspec.Struct, kw_only=True):
+    """A session directory as it is. `health` is sound, torn tail, damage or unreadable; `problem`
+    says why it is unreadable."""
+
+    path: str
+    session_id: str
+    format: int
+    schema_version: int
+    created: str | None
+    updated: str | None
+    health: str
+    problem: str | None
+    lock: LockLook
+    file_system: file_system.FileSystem
+    first_seq: int
+    last_seq: int
+    snapshot_seq: int
+    after_snapshot: int
+    torn: TornTail | None
+    damage: list[Damage]
+    notices: list[str]
+    snapshots: list[SnapshotInfo]
+    segments: list[SegmentLook]
+    quarantine: list[FileInfo]
+    others: list[FileInfo]
+    leftovers: list[FileInfo]
+    foreign: list[FileInfo]
+
+
+def examine(directory: str) -> Inspected:
+    """Everything about a session directory. SessionNotFoundError when there is none."""
+    disk = files.RealFiles()
+    problem = None
+    try:
+        found = verified(disk, directory)
+    except DurasessError as error:
+        if isinstance(error, SessionNotFoundError) and not _is_there(disk, directory):
+            raise
+        problem = str(error)
+        found = salvage.verified(disk, directory)
+    claimed = _meta(disk, directory)
+    newest = max((one.seq for one in found.snapshots if one.reason is None), default=0)
+    names = disk.listdir(directory)
+    return Inspected(
+        path=directory,
+        session_id=found.session_id,
+        format=claimed.format if claimed else FORMAT,
+        schema_version=found.schema_version,
+        created=claimed.created if claimed else None,
+        updated=claimed.updated if claimed else None,
+        health=health_of(found, problem),
+        problem=problem,
+        lock=_lock(disk, directory),
+        file_system=file_system.file_system_of(directory),
+        first_seq=found.first_seq,
+        last_seq=found.last_seq,
+        snapshot_seq=newest,
+        after_snapshot=max(0, found.last_seq - newest),
+        torn=found.torn,
+        damage=found.damage,
+        notices=found.notices,
+        snapshots=found.snapshots,
+        segments=_segments(disk, directory, found, newest, names),
+        quarantine=_below(disk, directory, names, "quarantine"),
+        others=[
+            *_below(disk, directory, names, "workers"),
+            *_below(disk, directory, names, "blobs"),
+        ],
+        leftovers=_of_kind(disk, directory, names, "tmp"),
+        foreign=_of_kind(disk, directory, names, "foreign"),
+    )
+
+
+def verified(disk: files.Files, directory: str) -> Verified:
+    """What verify finds; looked at again while the findings still change, as a writer at work makes
+    them."""
+    before: list[str] | None = None
+    for _ in range(VERIFY_ATTEMPTS):
+        found = verify.verify(directory, files=disk)
+        findings = [str(one) for one in found.damage]
+        if not findings or findings == before:
+            break
+        before = findings
+    return found
+
+
+def health_of(found: Verified, problem: str | None = None) -> str:
+    """One word for a session, the worst that is true."""
+    if problem is not None:
+        return "unreadable"
+    if found.damage:
+        return "damage"
+    return "torn tail" if found.torn is not None else "sound"
+
+
+def is_session(disk: files.Files, directory: str) -> bool:
+    """Whether a directory holds any file that only a session has."""
+    return any(paths.parse(name).kind in _OF_A_SESSION for name in disk.listdir(directory))
+
+
+_OF_A_SESSION = frozenset(["meta", "snapshot", "previous", "segment", "owner", "lock"])
+
+
+def _is_there(disk: files.Files, directory: str) -> bool:
+    try:
+        return is_session(disk, directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _meta(disk: files.Files, directory: str) -> meta.Meta | None:
+    try:
+        return meta.read(disk, directory)
+    except (OSError, LineError, DurasessError):
+        return None
+
+
+def _lock(disk: files.Files, directory: str) -> LockLook:
+    try:
+        disk.stat(paths.join(directory, paths.OWNER))
+    except OSError:
+        return LockLook(False, False, None)
+    holder = lock.read_holder(disk, directory)
+    try:
+        return LockLook(True, lock.held(disk, directory), holder)
+    except OSError:
+        return LockLook(True, None, holder)
+
+
+def _segments(
+    disk: files.Files, directory: str, found: Verified, newest: int, names: list[str]
+) -> list[SegmentLook]:
+    """What was read, and the files that nothing needs to read."""
+    infos = {info.number: info for info in found.segments}
+    last = max(infos, default=0)
+    looks = []
+    for number, compressed in sorted(_numbers(names)):
+        info = infos.get(number)
+        name = paths.segment(number, compressed=compressed)
+        size = _size(disk, directory, name)
+        if info is None or info.compressed != compressed:
+            states = ["not read: " + ("below a gap" if info is None else "the plain one counts")]
+            if info is None and any(_concerns(one, directory, number) for one in found.damage):
+                states = ["damaged"]
+            looks.append(_unread(name, number, size, states))
+            continue
+        states = list(_states(info, found, newest, is_last=number == last))
+        looks.append(
+            SegmentLook(
+                name=name,
+                number=number,
+                bytes=size,
+                events=info.events,
+                first_seq=info.first_seq,
+                last_seq=info.last_seq,
+                states=states,
+            )
+        )
+    return looks
+
+
+def _unread(name: str, number: int, size: int, states: list[str]) -> SegmentLook:
+    return SegmentLook(
+        name=name, number=number, bytes=size, events=0, first_seq=0, last_seq=0, states=states
+    )
+
+
+def _states(info: SegmentInfo, found: Verified, newest: int, *, is_last: bool) -> Iterator[str]:
+    if info.sealed:
+        yield "sealed"
+    else:
+        yield "active" if is_last else "not sealed"
+    if info.compressed:
+        yield f"compressed from {info.bytes:,} bytes"
+    if found.torn is not None and found.torn.path == info.path:
+        yield f"torn at byte {found.torn.offset:,}"
+    for one in found.damage:
+        if one.path == info.path:
+            yield "damaged" if one.offset is None else f"damaged at byte {one.offset:,}"
+    if info.events and info.last_seq <= newest:
+        yield "covered by the snapshot"
+
+
+def _concerns(damage: Damage, directory: str, number: int) -> bool:
+    return damage.path == paths.join(directory, paths.segment(number))
+
+
+def _numbers(names: list[str]) -> set[tuple[int, bool]]:
+    parsed = [paths.parse(name) for name in names]
+    return {(name.number, name.compressed) for name in parsed if name.kind == "segment"}
+
+
+def _of_kind(disk: files.Files, directory: str, names: list[str], kind: str) -> list[FileInfo]:
+    found = sorted(name for name in names if paths.parse(name).kind == kind)
+    return [FileInfo(name, _size(disk, directory, name)) for name in found]
+
+
+def _below(disk: files.Files, directory: str, names: list[str], kind: str) -> list[FileInfo]:
+    """The files in a folder of the session."""
+    found = []
+    for folder in (name for name in names if paths.parse(name).kind == kind):
+        try:
+            inside = sorted(disk.listdir(paths.join(directory, folder)))
+        except OSError:
+            inside = []
+        for name in (paths.join(folder, one) for one in inside):
+            found.append(FileInfo(name, _size(disk, directory, name)))
+    return found
+
+
+def _size(disk: files.Files, directory: str, name: str) -> int:
+    try:
+        return disk.stat(paths.join(directory, name)).size
+    except OSError:
+        return 0

@@ -1,0 +1,90 @@
+"""The entry point of the `durasess` command: options, the verb, errors as messages and statuses.
+
+Exit status: 0 sound, 1 damage (or a drill that failed), 2 usage, 3 not readable or locked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+
+from durasess import __version__
+from durasess.cli import drill, inspect, repair, verify
+from durasess.cli.options import UsageError, described
+from durasess.cli.output import DAMAGE, UNREADABLE, USAGE, Output
+from durasess.errors import CorruptionError, DurasessError
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+"""What shells report for a command that Ctrl-C or a closed pipe ended."""
+
+VERBS = (inspect, verify, repair, drill)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments (by default the process's) and return its status."""
+    _make_printable()
+    try:
+        options = _parser().parse_args(arguments)
+        status = _run(options)
+        sys.stdout.flush()
+    except SystemExit as end:
+        return int(end.code or 0)
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; the interpreter's own flush must not complain.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return status
+
+
+def _run(options: argparse.Namespace) -> int:
+    output = Output(sys.stdout, as_json=options.json)
+    try:
+        status: int = options.run(options, output)
+    except UsageError as error:
+        output.failure(error, str(error))
+        return USAGE
+    except CorruptionError as error:
+        output.failure(error, str(error))
+        return DAMAGE
+    except DurasessError as error:
+        output.failure(error, str(error))
+        return UNREADABLE
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        output.failure(error, f"{error}. Nothing was changed.")
+        return UNREADABLE
+    return status
+
+
+def _make_printable() -> None:
+    """A character that the output cannot show is escaped, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = described(
+        argparse.ArgumentParser,
+        prog="durasess",
+        summary="Look at, check and repair durable sessions of long-running agents.",
+        example="durasess inspect ~/.myagent/sessions/a1",
+    )
+    parser.add_argument("--version", action="version", version=f"durasess {__version__}")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb in VERBS:
+        verb.add_to(verbs)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

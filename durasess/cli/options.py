@@ -1,0 +1,71 @@
+"""How the verbs of the command declare their options: long ones only, each help with an example."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from durasess.cli.output import Output
+
+    Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
+    Run = Callable[[argparse.Namespace, Output], int]
+
+
+class UsageError(Exception):
+    """The command was asked for something that makes no sense; the message says what to ask."""
+
+
+def described(
+    make: Callable[..., argparse.ArgumentParser],
+    *names: str,
+    summary: str,
+    example: str,
+    more: str = "",
+    **settings: Any,
+) -> argparse.ArgumentParser:
+    """A parser whose help begins with one imperative line and ends with an example."""
+    parser = make(
+        *names,
+        description=f"{summary}\n\n{more}".strip(),
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        add_help=False,
+        **settings,
+    )
+    parser.add_argument("--help", action="help", help="show this help and exit")
+    return parser
+
+
+def add_verb(
+    verbs: Verbs, name: str, run: Run, *, summary: str, example: str, more: str = ""
+) -> argparse.ArgumentParser:
+    """A verb with its help and `--json`; `run` gets the parsed options and the output."""
+    parser = described(
+        verbs.add_parser,
+        name,
+        summary=summary,
+        example=example,
+        more=more,
+        help=summary[0].lower() + summary[1:].rstrip("."),
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def directory(text: str) -> str:
+    """The path of a session as the engine wants it: links resolved, so that its last part is the
+    session's id."""
+    return os.path.realpath(os.path.expanduser(text))
+
+
+def positive(text: str) -> int:
+    """An argument type: an integer of 1 or more."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected 1 or more, found {value}")
+    return value

@@ -1,0 +1,35 @@
+"""What every test gets: whatever sessions it leaves behind are read by both readers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import agreement
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Keep the outcome where the fixture below finds it."""
+    report = yield
+    setattr(item, f"report_{report.when}", report)
+    return report
+
+
+@pytest.fixture(autouse=True)
+def both_readers_agree(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After a test that passed: durasess and the second reader agree on every directory that is
+    left. A failed test keeps its directory; pytest prints its path."""
+    if "tmp_path" not in request.fixturenames:
+        yield
+        return
+    root: Path = request.getfixturevalue("tmp_path")
+    yield
+    report = getattr(request.node, "report_call", None)
+    if report is None or not report.passed:
+        return
+    for directory in agreement.session_directories(root):
+        if agreement.size_of(directory) <= agreement.MAX_BYTES:
+            agreement.assert_readers_agree(directory)
