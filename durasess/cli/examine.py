@@ -11,10 +11,20 @@ from collections.abc import Iterator
 import msgspec
 
 from durasess.cli import file_system, salvage
+from durasess.cli.output import DAMAGE, SOUND, UNREADABLE, Tone
 from durasess.engine import files, lock, meta, paths, verify
 from durasess.engine.types import FORMAT, Damage, Holder, LineError, SegmentInfo, TornTail
 from durasess.engine.verify import SnapshotInfo, Verified
 from durasess.errors import DurasessError, SessionNotFoundError
+
+STATUS = {"sound": SOUND, "torn tail": SOUND, "damage": DAMAGE, "unreadable": UNREADABLE}
+TONE: dict[str, Tone] = {
+    "sound": "good",
+    "torn tail": "warn",
+    "damage": "bad",
+    "unreadable": "bad",
+}
+"""What a health means for the exit status, and how it looks."""
 
 VERIFY_ATTEMPTS = 5
 """Beside a running writer a finding counts only when it is there twice."""

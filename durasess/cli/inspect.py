@@ -3,43 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
-from durasess.cli import options, salvage
-from durasess.cli.examine import FileInfo, Inspected, SegmentLook, examine
+from durasess.cli import events, options
+from durasess.cli.examine import STATUS, TONE, FileInfo, Inspected, SegmentLook, examine
 from durasess.cli.output import (
-    DAMAGE,
-    SOUND,
-    UNREADABLE,
     Block,
     Column,
     Fact,
     Facts,
-    Listing,
     Notes,
     Output,
     Row,
     Table,
     Tone,
-    Value,
     count,
     number,
+    span,
 )
-from durasess.engine import codec, files, paths
-from durasess.engine.scan import Record, Scan
-from durasess.engine.types import LineError
-
-STATUS = {"sound": SOUND, "torn tail": SOUND, "damage": DAMAGE, "unreadable": UNREADABLE}
-TONE: dict[str, Tone] = {
-    "sound": "good",
-    "torn tail": "warn",
-    "damage": "bad",
-    "unreadable": "bad",
-}
-
-DATA_WIDTH = 72
-"""Characters of an event's data in a line of `--events`."""
+from durasess.engine import paths
 
 _SEGMENT_COLUMNS = (
     Column("segment"),
@@ -75,22 +57,17 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
     """Look and print; the status tells the health."""
     directory = options.directory(chosen.path)
     found = examine(directory)
-    at = None if chosen.at is None else _At(directory, found, chosen.at)
-    if at is not None and not at.is_possible:
-        raise options.UsageError(at.problem)
-    items = (lambda: ("events", _event_values(found))) if chosen.events else None
-    output.report(
-        found if at is None else {**options.fields(found), "at": at.fields()},
-        lambda: _blocks(found, at, chosen.events),
-        items,
-    )
+    at = None if chosen.at is None else events.one(found, chosen.at)
+    report = found if at is None else {**options.fields(found), "at": at}
+    items = (lambda: ("events", events.values(found))) if chosen.events else None
+    output.report(report, lambda: _blocks(found, at, chosen.events), items)
     return STATUS[found.health]
 
 
 # -- the report ---------------------------------------------------------------------------------
 
 
-def _blocks(found: Inspected, at: _At | None, with_events: bool) -> Iterator[Block]:
+def _blocks(found: Inspected, at: events.One | None, with_events: bool) -> Iterator[Block]:
     yield Facts("", list(_facts(found)))
     if found.segments:
         rows = [Row(_segment_cells(one), _segment_tone(one)) for one in found.segments]
@@ -110,9 +87,9 @@ def _blocks(found: Inspected, at: _At | None, with_events: bool) -> Iterator[Blo
         if listed:
             yield Notes(title, [_file_line(one) for one in listed])
     if with_events:
-        yield Listing("events", _event_columns(found), _event_rows(found))
+        yield events.listing(found)
     if at is not None:
-        yield from at.blocks()
+        yield from events.blocks(at)
 
 
 def _facts(found: Inspected) -> Iterator[Fact]:
@@ -138,8 +115,8 @@ def _facts(found: Inspected) -> Iterator[Fact]:
     if found.last_seq < found.first_seq:
         yield Fact("events", "none")
     else:
-        span = _span(found.first_seq, found.last_seq)
-        yield Fact("events", span, f"{number(found.after_snapshot)} after the snapshot")
+        seqs = span(found.first_seq, found.last_seq)
+        yield Fact("events", seqs, f"{number(found.after_snapshot)} after the snapshot")
 
 
 def _health_note(found: Inspected) -> str:
@@ -170,9 +147,9 @@ def _lock_words(found: Inspected) -> tuple[str, str]:
 
 
 def _segment_cells(one: SegmentLook) -> tuple[str, ...]:
-    events = number(one.events) if one.events else "-"
-    span = _span(one.first_seq, one.last_seq) if one.events else "-"
-    return one.name, number(one.bytes), events, span, ", ".join(one.states)
+    held = number(one.events) if one.events else "-"
+    seqs = span(one.first_seq, one.last_seq) if one.events else "-"
+    return one.name, number(one.bytes), held, seqs, ", ".join(one.states)
 
 
 def _segment_tone(one: SegmentLook) -> Tone:
@@ -185,93 +162,5 @@ def _file_line(one: FileInfo) -> str:
     return f"{one.name}   {count(one.bytes, 'byte')}"
 
 
-def _span(first: int, last: int) -> str:
-    return number(first) if first == last else f"{number(first)} to {number(last)}"
-
-
 def _second(ts: str) -> str:
     return ts.split(".")[0] + "Z" if "." in ts else ts
-
-
-# -- events -------------------------------------------------------------------------------------
-
-
-def _records(found: Inspected) -> Iterator[tuple[Scan, Record]]:
-    numbers = sorted({one.number for one in found.segments})
-    return salvage.Reading(files.RealFiles(), found.path, found.session_id).records(numbers)
-
-
-def _event_columns(found: Inspected) -> tuple[Column, ...]:
-    width = max(len("seq"), len(number(found.last_seq)))
-    return (
-        Column("seq", right=True, width=width),
-        Column("time", width=27),
-        Column("type", width=18),
-        Column("bytes", right=True, width=9),
-        Column("data", width=DATA_WIDTH),
-    )
-
-
-def _event_rows(found: Inspected) -> Iterator[Row]:
-    for scan, record in _records(found):
-        event, problem = salvage.event_of(record)
-        mark = _mark(scan, record)
-        size = number(len(record.line) + 1)
-        if event is None:
-            yield Row((number(record.seq), "", "not readable", size, problem), "bad")
-            continue
-        data = _shortened(f"[{mark}] " if mark else "", event.data)
-        cells = (number(event.seq), event.ts, _cut(event.type, 18), size, data)
-        yield Row(cells, "warn" if mark else "plain")
-
-
-def _mark(scan: Scan, record: Record) -> str:
-    if record in scan.kept:
-        return "lacks its line feed"
-    return "" if record.proven else "not proven"
-
-
-def _shortened(mark: str, data: Any) -> str:
-    return _cut(mark + codec.encode(data).decode("utf-8", "surrogatepass"), DATA_WIDTH)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def _event_values(found: Inspected) -> Iterable[dict[str, Any]]:
-    for scan, record in _records(found):
-        yield _event_value(scan, record)
-
-
-def _event_value(scan: Scan, record: Record) -> dict[str, Any]:
-    """An event as JSON readers get it: what is in its line, and where that line is."""
-    event, problem = salvage.event_of(record)
-    said = options.fields(event) if event is not None else {"seq": record.seq, "problem": problem}
-    return {
-        **said,
-        "segment": scan.number,
-        "offset": record.offset,
-        "bytes": len(record.line) + 1,
-        "mark": _mark(scan, record) or None,
-    }
-
-
-# -- one seq ------------------------------------------------------------------------------------
-
-
-class _At:
-    """What can be said of one seq without the program that folds the events."""
-
-    def __init__(self, directory: str, found: Inspected, seq: int) -> None:
-        self._seq = seq
-        self._directory = directory
-        self._session_id = found.session_id
-        self._event = self._find(found)
-        self._snapshot = next(
-            (one.name for one in found.snapshots if one.reason is None and one.seq == seq), None
-        )
-        self.is_possible = self._event is not None or self._snapshot is not None or bool(found.damage)
-        self.problem = (
-            f"there is no seq {seq} in {directory}: it holds {_span(found.first_seq, found.last_seq)}"
-        )

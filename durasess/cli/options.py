@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 if TYPE_CHECKING:
     from durasess.cli.output import Output
 
@@ -55,6 +57,12 @@ def add_verb(
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
     return parser
+
+
+def fields(report: msgspec.Struct) -> dict[str, Any]:
+    """A report as plain JSON values."""
+    plain: dict[str, Any] = msgspec.to_builtins(report)
+    return plain
 
 
 def directory(text: str) -> str:

@@ -105,6 +105,11 @@ def number(value: int) -> str:
     return f"{value:,}"
 
 
+def span(first: int, last: int) -> str:
+    """A range of seqs as people read it: `401 to 1,117`."""
+    return number(first) if first == last else f"{number(first)} to {number(last)}"
+
+
 def count(value: int, noun: str) -> str:
     """`1 event`, `2,000 events`."""
     return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"

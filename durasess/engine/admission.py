@@ -76,6 +76,21 @@ def _repeated(item: Prepared, known: snapshot.RememberedId, session_id: str) -> 
     return Receipt(session_id, known.seq, known.crc)
 
 
+def encode_batch(fresh: list[Prepared], after: Place, ts: str) -> tuple[list[bytes], list[Place]]:
+    """The lines of one write, and the place in the log after each."""
+    lines = []
+    places = []
+    seq, chain = after
+    count = len(fresh)
+    for index, item in enumerate(fresh, 1):
+        seq += 1
+        batch = None if count == 1 else (count if index == count else 0)
+        line, chain = codec.event_line(seq, ts, batch, item.body, chain)
+        lines.append(line)
+        places.append(Place(seq, chain))
+    return lines, places
+
+
 def receipts(
     admitted: list[Admitted], places: list[Place], session_id: str
 ) -> list[tuple[Ticket, list[Receipt], None]]:

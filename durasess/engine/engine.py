@@ -38,8 +38,9 @@ from durasess.engine.types import (
     Migrations,
     Mode,
     Recovery,
+    Settings,
 )
-from durasess.engine.writer import Settings, Writer, closed_error
+from durasess.engine.writer import Writer, closed_error
 from durasess.errors import DurasessError, StorageError
 
 _LOGGER = logging.getLogger("durasess")
@@ -304,7 +305,11 @@ class Engine:
             self._closed = True
             return
         problem = self._last_snapshot(self._writer)
-        self._until_idle(self._writer.finish)
+        try:
+            self._until_idle(self._writer.finish)
+        except DurasessError:
+            self._end()
+            raise
         self._end()
         if problem is not None:
             _LOGGER.warning("%s: no snapshot at close: %s", self.path, problem)

@@ -15,7 +15,8 @@ from durasess.engine import codec, create, files, lock, recovery, settle
 from durasess.engine.commit import Scheduler
 from durasess.engine.fold import Fold
 from durasess.engine.receipt import Receipt
-from durasess.engine.writer import Settings, Writer
+from durasess.engine.types import Settings
+from durasess.engine.writer import Writer
 from durasess.errors import (
     CorruptionError,
     SessionExistsError,

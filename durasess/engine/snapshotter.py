@@ -77,9 +77,13 @@ class Snapshotter:
             return False
         return self.tail_bytes >= self._state_bytes
 
+    def postpone(self) -> None:
+        """After a failure: not again with every append, but after N more events."""
+        self.tail_events = 0
+
     def is_worth_it_at_close(self) -> bool:
         """Whether the next open would gain from a snapshot of what was appended since the last."""
-        return self.tail_events > 0 and self.tail_bytes >= self._state_bytes
+        return self.tail_bytes > 0 and self.tail_bytes >= self._state_bytes
 
     def begin(
         self, state: Any, event_ids: list[snapshot.RememberedId], place: Place

@@ -85,6 +85,16 @@ class Migration(msgspec.Struct, frozen=True):
 Migrations = Mapping[int, Migration | Callable[[Any], Any]]
 
 
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How this handle writes. `clock()` is in nanoseconds since 1970."""
+
+    snapshot_every: int
+    segment_bytes: int
+    clock: Callable[[], int]
+    validate: Callable[[Any, Draft], None] | None
+    summary: Callable[[Any], Any] | None
+
+
 class Holder(msgspec.Struct, frozen=True):
     """What the holder of a lock wrote about itself. For messages; the kernel's lock decides."""
 

@@ -7,13 +7,10 @@ acknowledge. What is published is only what is durable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
-import msgspec
+from collections.abc import Sequence
 
 from durasess.engine import codec, files, prune
-from durasess.engine.admission import Admitted, Append, Prepared, admit, receipts
+from durasess.engine.admission import Admitted, Append, Prepared, admit, encode_batch, receipts
 from durasess.engine.commit import Scheduler, Ticket, settle_together
 from durasess.engine.fold import Fold, remember
 from durasess.engine.ledger import Ledger
@@ -21,22 +18,12 @@ from durasess.engine.log import Log
 from durasess.engine.recovery import Recovered
 from durasess.engine.scan import Place
 from durasess.engine.snapshotter import SnapshotJob, Snapshotter
-from durasess.engine.types import Draft, Holder
+from durasess.engine.types import Holder, Settings
 from durasess.errors import (
     DurasessError,
     SessionClosedError,
     SessionFailedError,
 )
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How this handle writes. `clock()` is in nanoseconds since 1970."""
-
-    snapshot_every: int
-    segment_bytes: int
-    clock: Callable[[], int]
-    validate: Callable[[Any, Draft], None] | None
-    summary: Callable[[Any], Any] | None
 
 
 class Writer:
@@ -176,7 +163,7 @@ class Writer:
     def _write(self, admitted: list[Admitted], fresh: list[Prepared]) -> None:
         try:
             self._make_room()
-            lines, places = self._encode(fresh)
+            lines, places = encode_batch(fresh, self._log.place, self._now())
             self._log.write(b"".join(lines), places[-1], len(lines))
         except DurasessError as error:
             self.failure = self._log.failure
@@ -205,20 +192,6 @@ class Writer:
         if not self._ledger.knows_newest_segment():
             self._ledger.publish(self.state, self.place)
 
-    def _encode(self, fresh: list[Prepared]) -> tuple[list[bytes], list[Place]]:
-        ts = self._now()
-        lines = []
-        places = []
-        seq, chain = self._log.place
-        count = len(fresh)
-        for index, item in enumerate(fresh, 1):
-            seq += 1
-            batch = None if count == 1 else (count if index == count else 0)
-            line, chain = codec.event_line(seq, ts, batch, item.body, chain)
-            lines.append(line)
-            places.append(Place(seq, chain))
-        return lines, places
-
     def _publish(self, lines: list[bytes], places: list[Place]) -> None:
         """Fold what was written, as it will be read back (P10), and make it visible."""
         for line, place in zip(lines, places, strict=True):
@@ -245,6 +218,7 @@ class Writer:
             try:
                 self.begin_snapshot()
             except DurasessError as error:
+                self._snapshots.postpone()
                 self._note(f"no snapshot at seq {self.place.seq}: {error}")
 
     def begin_snapshot(self) -> SnapshotJob | None:

@@ -14,6 +14,7 @@ and then steps:
     torn  torn3                       it dies in the middle of a write of one event, of a batch
     short  shortlf  full              a write takes half, all but the line feed, nothing: disk full
     failsync  dropsync                a sync fails and the pages stay visible, or are dropped
+    STEP!N                            it dies just before the Nth change that a step makes
 
 A mark says what a crash at this point must not lose and may show: see `Moment`.
 """
@@ -79,6 +80,10 @@ class Moment(NamedTuple):
 def identity(moment: Moment | None) -> Any:
     """What of a moment makes its oracle a different one."""
     return None if moment is None else (moment.acked, moment.version)
+
+
+class StepTooShort(Exception):
+    """A plan asks for a change that its step does not come to."""
 
 
 class PlanFailure(AssertionError):
@@ -193,10 +198,23 @@ class Driver:
                 self.starts.append(len(self.files.log))
                 self._step(step)
             if self.engine is not None:
-                self._died(self.engine)
+                self._died()
         return self.files
 
     def _step(self, step: str) -> None:
+        name, dies, count = step.partition("!")
+        if not dies:
+            self._whole_step(step)
+            return
+        self.files.kill_before(int(count))
+        try:
+            self._whole_step(name)
+        except Killed:
+            self._died()
+        else:
+            raise StepTooShort(f"{name} makes fewer than {count} changes")
+
+    def _whole_step(self, step: str) -> None:
         counted = _COUNTED.fullmatch(step)
         if counted is not None:
             self._counted(counted[1], int(counted[2]))
@@ -266,7 +284,8 @@ class Driver:
         repair(SESSION, apply=True, files=self.files)
 
     def _do_kill(self) -> None:
-        self._died(self._opened())
+        self._opened()
+        self._died()
 
     def _do_torn(self) -> None:
         self._torn([self._draft()])
@@ -341,7 +360,7 @@ class Driver:
         try:
             self._send(engine, drafts)
         except Killed:
-            self._died(engine)
+            self._died()
         else:
             raise PlanFailure("the process did not die in the write")
 
@@ -393,11 +412,12 @@ class Driver:
         self.files.faults.clear()
         self._expect_no_descriptors()
 
-    def _died(self, engine: Engine) -> None:
+    def _died(self) -> None:
         self.files.die()
-        engine.forget()
-        self.engine = None
         self.files.faults.clear()
+        if self.engine is not None:
+            self.engine.forget()
+        self.engine = None
 
     def _expect_no_descriptors(self) -> None:
         if self.files.descriptors:

@@ -14,6 +14,7 @@ import argparse
 import concurrent.futures
 import itertools
 import multiprocessing
+import re
 import sys
 import time
 from collections import Counter
@@ -25,6 +26,7 @@ from tests.support.crash_driver import (
     Driver,
     Plan,
     PlanFailure,
+    StepTooShort,
     grain_of,
     identity,
     options_of,
@@ -38,7 +40,7 @@ from tests.support.sim_files import SimFiles
 QUICK = Settings(grain=grain_of)
 THOROUGH = Settings(grain=grain_of, every_byte=True)
 MAX_FAILURES = 20
-"""So many failures are kept and printed; all are counted."""
+"""So many kinds of failure are kept and printed with one example each; all are counted."""
 
 ALPHABET = (
     "append",
@@ -99,7 +101,8 @@ class Totals:
     bad: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     by_plan: dict[str, int] = field(default_factory=dict)
-    failures: list[Failure] = field(default_factory=list)
+    failures: dict[str, Failure] = field(default_factory=dict)
+    reasons: Counter[str] = field(default_factory=Counter)
     distinct: set[int] = field(default_factory=set)
 
     def add(self, other: Totals) -> None:
@@ -108,15 +111,22 @@ class Totals:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.kinds.update(other.kinds)
         self.by_plan.update(other.by_plan)
-        self.failures = (self.failures + other.failures)[:MAX_FAILURES]
+        self.reasons.update(other.reasons)
+        for reason, failure in other.failures.items():
+            self._keep(reason, failure)
         self.distinct |= other.distinct
 
     def note(self, failure: Failure) -> None:
         """Count a bad state."""
         self.bad += 1
         self.kinds.update({_kind(problem) for problem in failure.problems})
+        reason = _reason(failure.problems)
+        self.reasons[reason] += 1
+        self._keep(reason, failure)
+
+    def _keep(self, reason: str, failure: Failure) -> None:
         if len(self.failures) < MAX_FAILURES:
-            self.failures.append(failure)
+            self.failures.setdefault(reason, failure)
 
     def __str__(self) -> str:
         lines = [
@@ -125,11 +135,18 @@ class Totals:
             f"written to afterwards",
             f"{self.bad} bad; " + ", ".join(f"{self.kinds[kind]} {kind}" for kind in KINDS),
         ]
-        lines += [f"  {failure}" for failure in self.failures]
+        lines += [
+            f"  {self.reasons[reason]} like {failure}" for reason, failure in self.failures.items()
+        ]
         return "\n".join(lines)
 
 
 KINDS = ("lost", "phantom", "refused", "other")
+
+
+def _reason(problems: list[str]) -> str:
+    """What the same fault looks like in other states: the findings without numbers and hashes."""
+    return " | ".join(re.sub(r"[0-9a-f]*[0-9][0-9a-f]*", "#", text)[:80] for text in problems)
 
 
 def _kind(problem: str) -> str:
@@ -171,6 +188,8 @@ class Explorer:
         driver = Driver(plan)
         try:
             files = driver.run()
+        except StepTooShort:
+            return 0
         except PlanFailure as error:
             self._plan_failed(plan, error)
             return 0

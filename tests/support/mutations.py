@@ -25,9 +25,10 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from durasess.engine import files as files_module
-from durasess.engine import opening
+from durasess.engine import opening, snapshot
 from durasess.engine.commit import InlineScheduler
 from durasess.engine.engine import Engine
+from durasess.engine.paths import parse
 from durasess.engine.receipt import Receipt
 from durasess.engine.types import Draft, Event
 from durasess.engine.verify import verify
@@ -65,8 +66,11 @@ class Fact(NamedTuple):
 @dataclass(frozen=True)
 class Form:
     """A session and what is known of it. `facts[seq - 1]` is event seq, `states[seq]` the state
-    after it; `ends` are the seqs at which batches end; `older` and `foreign` are other contents
-    that its files once had, or have in another session. `anchored`: the anchor is exact."""
+    after it; `ends` are the seqs at which batches end. `older`, `foreign` and `twin` are other
+    contents that its files once had, have in another session, and have in another session of the
+    same id (a copied directory that went its own way). `newest` is the last segment, `whole` how
+    many bytes of it hold events; `unsealed` and `anchored`: it has no seal, the anchor is exact.
+    Segments below number `kept` may have been pruned."""
 
     name: str
     files: Files
@@ -74,11 +78,15 @@ class Form:
     states: tuple[Any, ...]
     ends: tuple[int, ...]
     receipt: Receipt
-    active: str | None
+    newest: str
+    whole: int
+    unsealed: bool
     anchored: bool
-    older: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
-    foreign: Mapping[str, bytes] = field(default_factory=dict)
-    pad: int = 0
+    kept: int
+    pad: int
+    older: Mapping[str, tuple[bytes, ...]]
+    foreign: Mapping[str, bytes]
+    twin: Mapping[str, bytes]
 
     @property
     def acked(self) -> int:
@@ -142,23 +150,25 @@ def _initial(pad: int) -> dict[str, Any]:
 
 def open_form(files: SimFiles, form: Form, **more: Any) -> Engine:
     """The engine as the form's program opens it."""
-    settings: dict[str, Any] = {
-        "initial": lambda: _initial(form.pad),
+    return Engine.open(SESSION, **{**_settings(files, form.pad), "create": False, **more})
+
+
+def _settings(disk: SimFiles, pad: int) -> dict[str, Any]:
+    return {
+        "initial": lambda: _initial(pad),
         "apply": fold,
-        "files": files,
+        "files": disk,
         "clock": _clock(),
-        "create": False,
         "scheduler": InlineScheduler(),
         "snapshot_every": _NEVER,
-        **more,
     }
-    return Engine.open(SESSION, **settings)
 
 
 class _Recorder:
     """Runs a session and remembers every version that each file had."""
 
-    def __init__(self, salt: int, pad: int) -> None:
+    def __init__(self, salt: int, pad: int, session: str) -> None:
+        self.session = session
         self.disk = SimFiles.from_tree({STORE: None})
         self.salt = salt
         self.pad = pad
@@ -166,15 +176,7 @@ class _Recorder:
         self.ends = [0]
         self.versions: dict[str, list[bytes]] = {}
         self.receipt: Receipt | None = None
-        self.engine = Engine.open(
-            SESSION,
-            initial=lambda: _initial(pad),
-            apply=fold,
-            files=self.disk,
-            clock=_clock(),
-            scheduler=InlineScheduler(),
-            snapshot_every=_NEVER,
-        )
+        self.engine = Engine.open(session, **_settings(self.disk, pad))
         self._note()
 
     def batch(self, count: int) -> None:
@@ -196,7 +198,7 @@ class _Recorder:
         self._note()
 
     def _note(self) -> None:
-        for name, data in session_files(self.disk).items():
+        for name, data in session_files(self.disk, self.session).items():
             known = self.versions.setdefault(name, [])
             if data not in known:
                 known.append(data)
@@ -208,19 +210,19 @@ class _Recorder:
         return tuple(states)
 
 
-def session_files(disk: SimFiles) -> Files:
+def session_files(disk: SimFiles, session: str = SESSION) -> Files:
     """What stands in the session directory now."""
-    start = len(SESSION) + 1
+    start = len(session) + 1
     return {
         path[start:]: data
         for path, data in disk.tree().items()
-        if data is not None and path.startswith(SESSION + "/")
+        if data is not None and path.startswith(session + "/")
     }
 
 
-def _recorded(salt: int, pad: int, shape: int, ending: str) -> _Recorder:
+def _recorded(salt: int, pad: int, shape: int, ending: str, session: str = SESSION) -> _Recorder:
     """Four segments and two snapshots; `shape` changes the batches."""
-    recorder = _Recorder(salt, pad)
+    recorder = _Recorder(salt, pad, session)
     first, second, third, last = (
         ((1, 2), (2,), (1,), (1, 2, 1)),
         ((2,), (1,), (2, 1), (2, 1, 3)),
@@ -250,15 +252,17 @@ def build(name: str, *, salt: int = 0, shape: int = 0) -> Form:
     """
     pad = 0 if name == "covered" else 3000
     clean = name in ("closed", "covered")
-    recorder = _recorded(salt, pad, shape, "close" if clean else "abandon")
+    ending = "close" if clean else "abandon"
+    recorder = _recorded(salt, pad, shape, ending)
     files = session_files(recorder.disk)
-    other = _recorded(salt + 1, pad, shape, "close" if clean else "abandon")
-    active = None if clean else max(one for one in files if one.startswith("events_"))
+    newest = max(one for one in files if one.startswith("events_"))
+    whole = files[newest].find(b'{"seal":') if clean else len(files[newest])
     if name == "torn":
-        files[active] += _torn_batch(recorder)
+        files[newest] += _torn_batch(recorder)
     if name == "power":
         files["lock"] = b""
     assert recorder.receipt is not None
+    elsewhere = _recorded(salt + 1, pad, shape, ending, f"{STORE}/other")
     return Form(
         name=name,
         files=files,
@@ -266,34 +270,25 @@ def build(name: str, *, salt: int = 0, shape: int = 0) -> Form:
         states=recorder.states(),
         ends=tuple(recorder.ends),
         receipt=recorder.receipt,
-        active=active,
+        newest=newest,
+        whole=whole,
+        unsealed=not clean,
         anchored=name != "power",
-        older={
-            one: tuple(v for v in versions if v != files.get(one))
-            for one, versions in recorder.versions.items()
-            if one in files
-        },
-        foreign={
-            one: data
-            for one, data in session_files(other.disk).items()
-            if one in files and data != files[one]
-        },
+        kept=snapshot.parse(files[PREVIOUS], SESSION_ID)[0].segment,
         pad=pad,
+        older={
+            one: tuple(version for version in recorder.versions[one] if version != files[one])
+            for one in files
+        },
+        foreign=session_files(elsewhere.disk, elsewhere.session),
+        twin=session_files(_recorded(salt + 1, pad, shape, ending).disk),
     )
 
 
 def _torn_batch(recorder: _Recorder) -> bytes:
-    """Two thirds of a batch of two lines that follows: the second line is cut."""
+    """The batch of two lines that would follow, its second line cut in the middle."""
     disk = SimFiles.from_tree(recorder.disk.tree())
-    engine = Engine.open(
-        SESSION,
-        initial=lambda: _initial(recorder.pad),
-        apply=fold,
-        files=disk,
-        clock=_clock(),
-        scheduler=InlineScheduler(),
-        snapshot_every=_NEVER,
-    )
+    engine = Engine.open(SESSION, **_settings(disk, recorder.pad))
     engine.append_many([("n", {"n": 1}), ("n", {"n": 2})])
     newest = max(one for one in session_files(disk) if one.startswith("events_"))
     lines = session_files(disk)[newest].splitlines(keepends=True)[1:]
@@ -314,8 +309,9 @@ def mutations(form: Form, *, bit_stride: Callable[[str], int]) -> Iterator[Mutat
         yield Mutation("remove", name, 0, None)
         for place, older in enumerate(form.older.get(name, ())):
             yield Mutation("older", name, place, older)
-        if name in form.foreign:
-            yield Mutation("foreign", name, 0, form.foreign[name])
+        for kind, others in (("foreign", form.foreign), ("twin", form.twin)):
+            if others[name] != data:
+                yield Mutation(kind, name, 0, others[name])
         for size in _SECTORS:
             for start in range(0, len(data), size):
                 end = min(start + size, len(data))
@@ -350,12 +346,20 @@ def _lines(name: str, data: bytes) -> Iterator[Mutation]:
 
 
 def is_crash_like(form: Form, mutation: Mutation) -> bool:
-    """Whether the mutated file is what a power cut could have left of the active segment: cut
-    short, or with zeros where a block was lost. Nothing inside can tell it from a crash."""
+    """Whether the mutated file is what a crash could have left of the newest segment: cut short,
+    or with zeros where a block was lost. Its bytes alone cannot tell."""
     data = form.files[mutation.name]
-    if mutation.name != form.active or mutation.content is None:
+    if mutation.name != form.newest or mutation.content is None:
         return False
     return data.startswith(mutation.content) or mutation.kind.startswith("zero")
+
+
+def only_torn_bytes(form: Form, mutation: Mutation) -> bool:
+    """Whether only bytes differ that hold no event: a torn tail, or a seal."""
+    data, content = form.files[mutation.name], mutation.content
+    if mutation.name != form.newest or content is None:
+        return False
+    return content[: form.whole] == data[: form.whole]
 
 
 # -- what the engine makes of one -----------------------------------------------------------
@@ -412,10 +416,9 @@ class Trial:
             raise Wrong(f"open made state {engine.state} at seq {last}")
         history = self._history(engine)
         if last == form.acked:
-            return {"exact": "exact", "refused": "exact, old history refused"}.get(
-                history.ending, "exact, old history pruned"
-            )
-        if last not in form.ends or not is_crash_like(form, self.mutation):
+            return "exact" if history.ending == "exact" else f"exact, {history.ending}"
+        crash_like = form.unsealed and is_crash_like(form, self.mutation)
+        if last not in form.ends or not crash_like:
             raise Wrong(f"open lost seq {last + 1} to {form.acked} silently")
         if form.anchored and last != form.ends[-2]:
             raise Wrong(f"open lost more than a batch: seq {last + 1} to {form.acked}")
@@ -441,15 +444,18 @@ class Trial:
             found += engine.events()
         except (CorruptionError, FormatVersionError) as error:
             self._check_named(error)
-            ending = "refused"
+            ending = "old history refused"
         except ValueError as error:
-            ending = "pruned"
+            ending = "old history pruned"
+            if not self._may_be_pruned():
+                ending = "missing old history called pruned"
             if self.mutation.kind != "remove":
                 raise Wrong(f"events were called pruned: {error}") from error
             after = int(str(error).rpartition("after=")[2].rstrip("."))
             found += engine.events(after=after)
-        self._check_events(found, after)
-        if ending != "refused" and after + len(found) != engine.last_seq:
+        if self.mutation.kind != "twin" or ending != "old history refused":
+            self._check_events(found, after)
+        if ending != "old history refused" and after + len(found) != engine.last_seq:
             raise Wrong(f"events() gave {len(found)} of {engine.last_seq} events and no error")
         return _History(found, ending)
 
@@ -458,6 +464,10 @@ class Trial:
             fact = Fact(event.type, event.data, event.event_id)
             if event.seq != seq or seq > self.form.acked or fact != self.form.facts[seq - 1]:
                 raise Wrong(f"event {seq} is read as {event}")
+
+    def _may_be_pruned(self) -> bool:
+        name = parse(self.mutation.name)
+        return self.mutation.kind == "remove" and 0 < name.number < self.form.kept
 
     def _check_refusal(self, error: DurasessError, disk: SimFiles) -> None:
         if not isinstance(error, DOCUMENTED):
@@ -485,6 +495,8 @@ class Trial:
         except Exception as error:
             raise Wrong(f'mode="read" raised {error!r}') from error
         form, last = self.form, engine.last_seq
+        if self.mutation.kind == "twin" and engine.damage:
+            return "damage reported"
         if not 0 <= last <= form.acked or engine.state != form.states[last]:
             raise Wrong(f'mode="read" made state {engine.state} at seq {last}')
         self._check_salvaged(engine)
@@ -492,7 +504,7 @@ class Trial:
             return "damage reported"
         if last == form.acked:
             return "exact"
-        if last in form.ends and is_crash_like(form, self.mutation):
+        if last in form.ends and form.unsealed and is_crash_like(form, self.mutation):
             return "cut off whole"
         raise Wrong(f'mode="read" lost seq {last + 1} to {form.acked} silently')
 
@@ -514,7 +526,7 @@ class Trial:
             if event.proven and fact != known and event.seq <= self.form.acked:
                 raise Wrong(f"said to be proven: {event}")
         if not engine.damage and [one.seq for one in found] != [*range(1, engine.last_seq + 1)]:
-            raise Wrong(f"events() in mode \"read\" gave {len(found)} of {engine.last_seq} events")
+            raise Wrong(f'events() in mode "read" gave {len(found)} of {engine.last_seq} events')
 
     def verified(self) -> str:
         """Whether `verify` finds it; raises Wrong when bytes that are needed changed unseen."""
@@ -540,14 +552,16 @@ class Trial:
         kind, name = self.mutation.kind, self.mutation.name
         if name in ("owner", "lock"):
             return "the file is for people, or says nothing when it is broken"
-        if is_crash_like(self.form, self.mutation):
+        if only_torn_bytes(self.form, self.mutation):
+            return "no event is concerned"
+        if self.form.unsealed and is_crash_like(self.form, self.mutation):
             return "what a crash could have left"
         if name == "meta.json" or name in SNAPSHOTS:
             if kind == "older":
                 return "an older meta or snapshot is legal"
             if kind == "remove" and (noticed or name == PREVIOUS):
                 return "a missing one is a notice"
-        if kind == "remove" and name == "events_0001.jsonl":
+        if self._may_be_pruned():
             return "a segment that may have been pruned"
         return None
 
@@ -599,16 +613,17 @@ class Tally:
 
 
 def suite_stride(form: Form) -> Callable[[str], int]:
-    """Which bits the suite flips: all of the files that decide in this form, every 7th of those
-    that another form covers. 7 and 8 have no common divisor, so each bit of a byte has its turn."""
-    always = {
-        "closed": None,
+    """Which bits the suite flips: all of the files that decide in this form, every 61st of those
+    that another form covers: 61 and 8 have no common divisor, so each bit of a byte has its turn.
+    """
+    deciding = {
+        "closed": frozenset(form.files) - {"owner"},
         "covered": SNAPSHOTS,
-        "open": frozenset(["lock", form.active]),
-        "torn": frozenset([form.active]),
-        "power": frozenset([form.active]),
+        "open": frozenset(["lock", form.newest]),
+        "torn": frozenset([form.newest]),
+        "power": frozenset([form.newest]),
     }[form.name]
-    return lambda name: 1 if always is None or name in always else 61
+    return lambda name: 1 if name in deciding else 61
 
 
 def main(arguments: list[str] | None = None) -> int:

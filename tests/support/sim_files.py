@@ -20,6 +20,10 @@ ROOT = 1
 FIRST_DESCRIPTOR = 3
 DIRECTORY = "directory"
 
+CHANGES = frozenset(
+    ["mkdir", "create", "write_at", "truncate", "sync", "replace", "unlink", "rmdir", "sync_dir"]
+)
+
 Tree = dict[str, bytes | None]
 
 
@@ -87,10 +91,12 @@ class Descriptor:
 
 @dataclass
 class Fault:
-    """Something that goes wrong at the `nth` call of `kind` ("*": of any kind) from now on.
+    """Something that goes wrong at the `nth` call of `kind` ("*": of any kind, "change": of any
+    that changes the disk) from now on.
 
     `code` is the errno raised; without one the call is only cut short to `size` bytes (negative:
-    all but so many). `kill` raises Killed behind the effect. `pages` is for sync: "keep" or "drop".
+    all but so many). `kill` raises Killed, behind what effect there is. `pages` is for sync: "keep"
+    or "drop".
     `where` limits the fault to calls whose path ends in this text.
     """
 
@@ -106,10 +112,13 @@ class Fault:
 
     def hits(self, kind: str, path: str) -> bool:
         """Count this call and say whether it is the one."""
-        if (self.kind not in ("*", kind)) or (self.where and not path.endswith(self.where)):
+        if not self._means(kind) or (self.where and not path.endswith(self.where)):
             return False
         self.seen += 1
         return self.seen == self.nth or (self.sticky and self.seen > self.nth)
+
+    def _means(self, kind: str) -> bool:
+        return self.kind in ("*", kind) or (self.kind == "change" and kind in CHANGES)
 
 
 class SimFiles:
@@ -208,6 +217,10 @@ class SimFiles:
         """The process is killed when the nth write has taken `size` bytes."""
         return self._plant(Fault("write_at", nth=nth, code=None, size=size, kill=True, where=where))
 
+    def kill_before(self, nth: int) -> Fault:
+        """The process is killed just before its nth call that changes the disk."""
+        return self._plant(Fault("change", nth=nth, code=None, kill=True))
+
     def _plant(self, fault: Fault) -> Fault:
         self.faults.append(fault)
         return fault
@@ -222,6 +235,8 @@ class SimFiles:
             return None
         if not hit.sticky:
             self.faults.remove(hit)
+        if hit.kill and hit.size is None:
+            raise Killed
         if hit.code is not None and kind != "sync":
             raise _error(hit.code, path)
         return hit
