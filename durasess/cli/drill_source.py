@@ -86,3 +86,12 @@ def place_of(event: Event) -> tuple[int, int] | None:
     if not (stream.isdecimal() and position.isdecimal()) or int(stream) >= STREAMS:
         return None
     return int(stream), int(position)
+
+
+def problem_of(line: bytes) -> str | None:
+    """Why a line cannot be an event even as a string, or None."""
+    try:
+        Drafting().prepared(Draft("line", value_of(line)))
+    except EventRejectedError as error:
+        return str(error)
+    return None

@@ -25,6 +25,22 @@ RETRIES_WITHIN = 500
 """An event this close to the end is still in the window of event ids."""
 
 
+PIECE = 1024
+"""Bytes of one system call of a worker that writes in pieces."""
+
+
+class InPieces(files.RealFiles):
+    """A disk whose writes are many small system calls, so that a kill falls between them too and
+    leaves a torn tail, as a power cut does inside a large one."""
+
+    def write_at(self, fd: int, data: bytes, offset: int) -> int:
+        """All of `data`, piece by piece."""
+        taken = 0
+        while taken < len(data):
+            taken += super().write_at(fd, data[taken : taken + PIECE], offset + taken)
+        return taken
+
+
 class Orders(msgspec.Struct, frozen=True):
     """What the parent tells its worker, as JSON in the one argument. `streams` are appended side by
     side, each by a thread; `seed` decides how."""
@@ -33,6 +49,7 @@ class Orders(msgspec.Struct, frozen=True):
     source: Source
     seed: int
     streams: list[int]
+    in_pieces: bool = False
 
 
 class Worker:
@@ -51,6 +68,7 @@ class Worker:
             apply=fold,
             snapshot_every=SNAPSHOT_EVERY,
             segment_bytes=SEGMENT_BYTES,
+            files=InPieces() if self._orders.in_pieces else None,
         )
         known = engine.state.get("streams", {})
         threads = []

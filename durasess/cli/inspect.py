@@ -108,7 +108,7 @@ def _facts(found: Inspected) -> Iterator[Fact]:
             yield Fact("snapshot", "not valid", note, "bad")
             continue
         label = "snapshot" if paths.parse(snapshot.name).kind == "snapshot" else "previous"
-        sizes = f"{number(snapshot.bytes)} bytes, {number(snapshot.document_bytes)} unpacked"
+        sizes = f"{number(snapshot.bytes)} bytes, {number(snapshot.state_bytes)} unpacked"
         yield Fact(label, f"seq {number(snapshot.seq)}", sizes)
     if not found.snapshots:
         yield Fact("snapshot", "none", "replay starts at the first event")

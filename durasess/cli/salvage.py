@@ -135,7 +135,7 @@ def _snapshot(
     except FileNotFoundError:
         return []
     except (OSError, LineError) as error:
-        return [SnapshotInfo(name=name, seq=0, bytes=0, document_bytes=0, reason=str(error))]
+        return [SnapshotInfo(name=name, seq=0, bytes=0, state_bytes=0, reason=str(error))]
     return [
-        SnapshotInfo(name=name, seq=trailer.seq, bytes=size, document_bytes=len(content))
+        SnapshotInfo(name=name, seq=trailer.seq, bytes=size, state_bytes=len(content))
     ]

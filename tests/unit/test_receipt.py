@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from durasess.engine import codec
 from durasess.engine.receipt import Receipt
-from tests.support.lines import UNHURRIED, texts
+from tests.support.lines import UNHURRIED
 
 RECEIPT = Receipt("s1", 17, "0a1b2c3d")
 JSON = '{"session_id":"s1","seq":17,"crc":"0a1b2c3d","durable":true}'
@@ -28,13 +29,12 @@ def test_receipt_becomes_one_line_of_json() -> None:
     assert RECEIPT.to_json() == JSON
 
 
-@given(st.builds(Receipt, texts.filter(str.isascii), st.integers(0, 2**63), texts, st.booleans()))
+crcs = st.integers(0, 2**32 - 1).map(codec.hexed)
+
+
+@given(st.builds(Receipt, st.text(max_size=9), st.integers(0, 10**18 - 1), crcs, st.booleans()))
 @UNHURRIED
 def test_receipt_comes_back_equal_from_text_and_bytes(receipt: Receipt) -> None:
-    try:
-        receipt.crc.encode()
-    except UnicodeEncodeError:
-        return
     assert Receipt.from_json(receipt.to_json()) == receipt
     assert Receipt.from_json(receipt.to_json().encode()) == receipt
 

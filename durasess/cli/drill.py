@@ -1,0 +1,189 @@
+"""`durasess drill`: record, kill -9, recover, compare, with a real worker process, again and again."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Iterator
+from random import Random
+
+import msgspec
+
+from durasess.cli import drill_source, file_system, options
+from durasess.cli.drill_rounds import Drill, Result
+from durasess.cli.drill_source import Source
+from durasess.cli.output import (
+    DAMAGE,
+    SOUND,
+    Block,
+    Column,
+    Fact,
+    Facts,
+    Notes,
+    Output,
+    Row,
+    Table,
+    count,
+    number,
+)
+from durasess.engine import files, paths
+from durasess.errors import StorageError
+
+KILLS = 40
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """A drill: what was asked, where it ran, what came out. `kept` says that `path` is still
+    there."""
+
+    passed: bool
+    path: str
+    kept: bool
+    file_system: str
+    seed: int
+    input: str | None
+    result: Result
+
+
+def add_to(verbs: options.Verbs) -> None:
+    """Declare the verb."""
+    parser = options.add_verb(
+        verbs,
+        "drill",
+        run,
+        summary="Kill -9 a real writer again and again and check that nothing is lost.",
+        more="Each round starts a process that appends events, kills it at a random moment, recovers\n"
+        "the session and compares it event by event with what was issued and acknowledged.\n"
+        "Exit status: 0 passed, 1 something was lost, duplicated or different, 2 usage, 3 failed.",
+        example="durasess drill --kills 100 --input session.jsonl",
+    )
+    parser.add_argument(
+        "--kills", metavar="N", type=options.positive, default=KILLS, help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--seed", metavar="S", type=int, default=1, help="of events and moments (default: 1)"
+    )
+    parser.add_argument(
+        "--input", metavar="FILE", help="append its lines, over and over, not made-up events"
+    )
+    parser.add_argument(
+        "--dir", metavar="DIR", help="keep the session below DIR (default: a temporary directory)"
+    )
+
+
+def run(chosen: argparse.Namespace, output: Output) -> int:
+    """Drill and print; the status tells whether it passed."""
+    source = Source(chosen.seed, None if chosen.input is None else os.path.abspath(chosen.input))
+    _check_input(source)
+    disk = files.RealFiles()
+    folder = _folder(disk, chosen.dir)
+    path = paths.join(folder, f"drill-{chosen.seed}")
+    _refuse_existing(disk, path)
+    kept = True
+    try:
+        with output.progress("kill -9", chosen.kills) as step:
+            result = Drill(path, source, Random(chosen.seed)).run(chosen.kills, step)
+        passed = not (result.problems or result.lost or result.duplicated or result.different)
+        kept = chosen.dir is not None or not passed
+    except KeyboardInterrupt:
+        kept = chosen.dir is not None
+        raise
+    finally:
+        where = file_system.file_system_of(folder).kind
+        if not kept:
+            _remove(disk, folder)
+    report = Report(
+        passed=passed,
+        path=path,
+        kept=kept,
+        file_system=where,
+        seed=chosen.seed,
+        input=source.input,
+        result=result,
+    )
+    output.report(report, lambda: _blocks(report))
+    return SOUND if passed else DAMAGE
+
+
+def _check_input(source: Source) -> None:
+    """Every line must be one that can be stored, before anything is started."""
+    if source.input is None:
+        return
+    try:
+        lines = drill_source.input_lines(source.input)
+    except OSError as error:
+        raise StorageError(f"{source.input} cannot be read: {error}.", path=source.input) from error
+    if not lines:
+        raise options.UsageError(f"{source.input} has no lines; give a file that has some.")
+    for index, line in enumerate(lines, 1):
+        problem = drill_source.problem_of(line)
+        if problem is not None:
+            raise options.UsageError(f"{source.input}, line {index}: {problem}")
+
+
+def _folder(disk: files.Files, chosen: str | None) -> str:
+    if chosen is None:
+        return os.path.realpath(tempfile.mkdtemp(prefix="durasess-drill-"))
+    folder = options.directory(chosen)
+    try:
+        disk.mkdir(folder)
+    except FileExistsError:
+        pass
+    return folder
+
+
+def _refuse_existing(disk: files.Files, path: str) -> None:
+    try:
+        disk.stat(path)
+    except FileNotFoundError:
+        return
+    raise options.UsageError(
+        f"{path} is there already, from an earlier drill. Choose another --seed or --dir."
+    )
+
+
+def _remove(disk: files.Files, path: str) -> None:
+    """A directory that this drill made, and all in it."""
+    for name in disk.listdir(path):
+        inside = paths.join(path, name)
+        if disk.stat(inside).directory:
+            _remove(disk, inside)
+        else:
+            disk.unlink(inside)
+    disk.rmdir(path)
+
+
+def _blocks(report: Report) -> Iterator[Block]:
+    result = report.result
+    word = "passed" if report.passed else "failed"
+    note = f"{count(result.kills, 'kill')} in {result.seconds:.1f} s, seed {report.seed}"
+    where = f"on {report.file_system}" if report.file_system else ""
+    facts = [
+        Fact("drill", word, note, "good" if report.passed else "bad"),
+        Fact("events", report.input or "made up"),
+        Fact("session", report.path, f"{where}, {'kept' if report.kept else 'removed'}".strip(", ")),
+    ]
+    yield Facts("", facts)
+    columns = (Column("what"), Column("count", right=True), Column(""))
+    yield Table("", columns, list(_rows(result)))
+    if result.problems:
+        yield Notes("what went wrong", result.problems, "bad")
+
+
+def _rows(result: Result) -> Iterator[Row]:
+    while_writing = result.kills - result.kills_while_opening
+    opening = f"{while_writing} while appending, {result.kills_while_opening} while recovering"
+    yield Row(("kills", number(result.kills), opening))
+    yield Row(("torn tails", number(result.torn_tails), f"{result.unclean} logs left open"))
+    yield Row(("snapshots", number(result.snapshots), f"{number(result.segments)} segments"))
+    beyond = f"{number(result.beyond)} more were recovered that nobody had been told of"
+    yield Row(("acknowledged", number(result.acknowledged), beyond))
+    for name, value in (
+        ("lost", result.lost),
+        ("duplicated", result.duplicated),
+        ("different", result.different),
+    ):
+        yield Row((name, number(value), ""), "bad" if value else "plain")
+    yield Row(("recovery ms, median", f"{result.recovery_ms_median:.1f}", ""))
+    yield Row(("recovery ms, maximum", f"{result.recovery_ms_max:.1f}", ""))

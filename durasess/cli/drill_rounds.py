@@ -1,0 +1,281 @@
+"""The rounds of a drill: start a worker, kill -9 it, recover, compare, go on with the same session."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from durasess.cli.drill_compare import Comparison, Tally, Told
+from durasess.cli.drill_source import (
+    SEGMENT_BYTES,
+    SNAPSHOT_EVERY,
+    STREAMS,
+    Source,
+    fold,
+)
+from durasess.cli.drill_worker import Orders
+from durasess.cli.salvage import segment_numbers
+from durasess.engine import codec
+from durasess.engine.engine import Engine
+from durasess.engine.files import RealFiles
+from durasess.engine.receipt import Receipt
+from durasess.errors import DurasessError
+
+LONGEST_WAIT = 60.0
+"""Seconds until a worker that tells nothing counts as stuck."""
+
+LONGEST_LIFE = 0.15
+"""Seconds that a worker lives at most after its first acknowledgement."""
+
+_SHORTEST_LIFE = 1e-6
+_LONGEST_OPENING = 0.03
+
+
+class Result(msgspec.Struct, kw_only=True):
+    """What a drill did and found. Times in milliseconds; `unclean` counts recoveries from a log
+    that was not sealed, `beyond` events that were recovered though nobody had been told of them."""
+
+    kills: int = 0
+    kills_while_opening: int = 0
+    recoveries: int = 0
+    unclean: int = 0
+    torn_tails: int = 0
+    snapshots: int = 0
+    segments: int = 0
+    acknowledged: int = 0
+    beyond: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    different: int = 0
+    recovery_ms_median: float = 0.0
+    recovery_ms_max: float = 0.0
+    seconds: float = 0.0
+    problems: list[str] = msgspec.field(default_factory=list)
+
+
+class Drill:
+    """One session, killed again and again."""
+
+    def __init__(self, path: str, source: Source, rng: Random) -> None:
+        self._path = path
+        self._source = source
+        self._rng = rng
+        self._tally = Tally()
+        self._told = Told()
+        self._issued: dict[int, int] = {}
+        self._comparison = Comparison(source, self._tally, self._issued)
+        self._snapshots: set[int] = set()
+        self._recoveries: list[float] = []
+        self._last: Receipt | None = None
+        self._result = Result()
+
+    def run(self, kills: int, step: Callable[[], None]) -> Result:
+        """Kill so many workers, or fewer when something was found; `step` is called after each."""
+        started = time.perf_counter()
+        while self._result.kills < kills and self._tally.is_clean:
+            self._kill_one(while_opening=False)
+            step()
+            # Now and then the process that recovers is killed too, before anybody could look.
+            if self._rng.random() < 0.25 and self._result.kills < kills:
+                self._kill_one(while_opening=True)
+                step()
+            if self._tally.is_clean:
+                self._recover()
+        if self._tally.is_clean:
+            self._compare_all()
+        self._result.seconds = time.perf_counter() - started
+        return self._summed_up()
+
+    # -- kill -------------------------------------------------------------------------------
+
+    def _kill_one(self, *, while_opening: bool) -> None:
+        streams = self._rng.sample(range(STREAMS), self._rng.choice((1, 1, 2, 3)))
+        orders = Orders(
+            path=self._path,
+            source=self._source,
+            seed=self._rng.getrandbits(32),
+            streams=streams,
+            in_pieces=self._rng.random() < 0.5,
+        )
+        if while_opening:
+            lives = self._rng.uniform(0.0, _LONGEST_OPENING)
+        elif self._rng.random() < 0.5:
+            lives = self._rng.uniform(0.0, LONGEST_LIFE)
+        else:
+            lives = _SHORTEST_LIFE * (LONGEST_LIFE / _SHORTEST_LIFE) ** self._rng.random()
+        worker = Killable(orders, self._told)
+        try:
+            is_alive = worker.wait_for("opening" if while_opening else "acknowledged")
+            time.sleep(lives)
+        finally:
+            worker.kill()
+        self._result.kills += 1
+        self._result.kills_while_opening += while_opening
+        if not is_alive and not self._told.failures:
+            self._tally.add(f"the worker ended before it was killed: {worker.last_words()}")
+        for failure in self._told.failures:
+            self._tally.add(f"the worker failed: {failure.strip()}")
+
+    # -- recover and compare ----------------------------------------------------------------
+
+    def _recover(self) -> None:
+        told, self._told = self._told, Told()
+        for stream, position in told.issued.items():
+            self._issued[stream] = max(position, self._issued.get(stream, 0))
+        if told.acknowledged:
+            session_id = os.path.basename(self._path)
+            self._last = Receipt(session_id, told.last_seq, told.acknowledged[told.last_seq])
+        before = self._comparison.last_seq
+        started = time.perf_counter()
+        try:
+            engine = reopen(self._path, self._last)
+        except DurasessError as error:
+            self._tally.add(f"the session could not be opened again: {error}")
+            self._count_loss(told)
+            return
+        self._recoveries.append((time.perf_counter() - started) * 1000)
+        try:
+            self._comparison.compare(engine.events(after=before), told.acknowledged)
+            self._comparison.compare_state(engine.state)
+        except DurasessError as error:
+            self._tally.add(f"the session could not be read again: {error}")
+        self._note(engine, told, before)
+        if self._rng.random() < 0.5:
+            engine.close()
+        else:
+            engine.abandon()
+
+    def _count_loss(self, told: Told) -> None:
+        """Opening refused, as it must when something is missing: count what that is."""
+        try:
+            with Engine.open(self._path, apply=fold, mode="read") as engine:
+                self._comparison.compare(
+                    engine.events(after=self._comparison.last_seq), told.acknowledged
+                )
+        except (DurasessError, ValueError) as error:
+            self._tally.add(f"the session could not be read either: {error}")
+
+    def _note(self, engine: Engine, told: Told, before: int) -> None:
+        recovery = engine.recovery
+        self._snapshots |= told.snapshots | {recovery.snapshot_seq} - {0}
+        self._result.recoveries += 1
+        self._result.unclean += not recovery.clean
+        self._result.torn_tails += recovery.torn is not None
+        self._result.acknowledged += max(0, told.last_seq - before)
+        self._result.beyond += max(0, engine.last_seq - max(told.last_seq, before))
+
+    def _compare_all(self) -> None:
+        """At the end the whole log once more, from the first event."""
+        again = Comparison(self._source, self._tally, self._issued)
+        with Engine.open(self._path, apply=fold, mode="read") as engine:
+            again.compare(engine.events(), {})
+            again.compare_state(engine.state)
+        self._result.segments = len(segment_numbers(RealFiles(), self._path))
+        if again.crcs != self._comparison.crcs:
+            self._tally.lost += max(0, self._comparison.last_seq - again.last_seq)
+            self._tally.add("the log at the end is not the one that was compared before")
+
+    def _summed_up(self) -> Result:
+        result = self._result
+        result.lost = self._tally.lost
+        result.duplicated = self._tally.duplicated
+        result.different = self._tally.different
+        result.problems = self._tally.problems
+        result.snapshots = len(self._snapshots)
+        if self._recoveries:
+            result.recovery_ms_median = statistics.median(self._recoveries)
+            result.recovery_ms_max = max(self._recoveries)
+        return result
+
+
+def reopen(path: str, at_least: Receipt | None) -> Engine:
+    """Recover as a harness does: for writing, and not below the last receipt."""
+    return Engine.open(
+        path,
+        apply=fold,
+        at_least=at_least,
+        snapshot_every=SNAPSHOT_EVERY,
+        segment_bytes=SEGMENT_BYTES,
+    )
+
+
+class Killable:
+    """A worker process and a thread that notes what it tells."""
+
+    def __init__(self, orders: Orders, told: Told) -> None:
+        self._told = told
+        self._seen = {"opening": threading.Event(), "acknowledged": threading.Event()}
+        self._ended = False
+        self._unread: list[str] = []
+        argument = codec.encode(msgspec.to_builtins(orders)).decode()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "durasess.cli.drill_worker", argument],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONPATH": _python_path()},
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def wait_for(self, word: str) -> bool:
+        """Until it told `word`; False when it ended or told nothing for too long."""
+        return self._seen[word].wait(LONGEST_WAIT) and not self._ended
+
+    def kill(self) -> None:
+        """SIGKILL, then wait until the kernel has let go of everything it held."""
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def last_words(self) -> str:
+        """What it printed that is not a message."""
+        return " / ".join(self._unread[-5:]) or "it said nothing"
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            # A line that was cut by the kill never was a message.
+            if line.endswith(b"\n"):
+                self._take(line[:-1].decode("utf-8", "replace"))
+        self._ended = True
+        for event in self._seen.values():
+            event.set()
+
+    def _take(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        match word:
+            case "acknowledged":
+                seq, crc = rest.split(" ")
+                self._told.acknowledged[int(seq)] = crc
+            case "issued":
+                stream, position = map(int, rest.split(" "))
+                self._told.issued[stream] = max(position, self._told.issued.get(stream, 0))
+            case "snapshot":
+                self._told.snapshots.add(int(rest))
+            case "failed":
+                self._told.failures.append(str(codec.decode(rest.encode())))
+            case "opening":
+                pass
+            case _:
+                self._unread.append(line)
+        if word in self._seen:
+            self._seen[word].set()
+
+
+def _python_path() -> str:
+    """The worker finds this very package, installed or not."""
+    here = str(Path(__file__).resolve().parents[2])
+    return os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))

@@ -1,0 +1,96 @@
+"""The documents say what is true: README examples run, names and numbers match the code."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import durasess
+from durasess import errors
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FORMAT = (ROOT / "docs/FORMAT.md").read_text(encoding="utf-8")
+ARCHITECTURE = (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def test_readme_has_an_example_that_runs_and_prints_what_it_says(tmp_path: Path) -> None:
+    examples = blocks(README, "python")
+    assert examples
+    for example in examples:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", example],
+            cwd=tmp_path,
+            env={"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for expected in re.findall(r"print\(.*\)\s+# (.+)", example):
+            assert expected in done.stdout
+
+
+def test_readme_commands_are_the_two_of_a_fresh_machine() -> None:
+    commands = [block.strip() for block in blocks(README, "sh")]
+    assert commands == ["pip install . && durasess drill", "pip install -e '.[test]' && pytest"]
+
+
+def test_readme_error_tree_names_every_error() -> None:
+    for name in errors.__all__:
+        assert name in README, f"README's error tree lacks {name}"
+
+
+def test_every_invariant_names_a_test_that_is_there() -> None:
+    rows = re.findall(r"^\| (I\d+) \|.*\| (.+) \|$", ARCHITECTURE, re.MULTILINE)
+    assert [name for name, _ in rows] == [f"I{number}" for number in range(1, len(rows) + 1)]
+    for name, tests in rows:
+        for path in re.findall(r"`(tests/[\w/.]+)`", tests):
+            assert (ROOT / path).exists(), f"{name} names {path}"
+
+
+def test_every_decision_has_its_parts() -> None:
+    for path in sorted((ROOT / "docs/decisions").glob("[0-9]*.md")):
+        text = path.read_text(encoding="utf-8")
+        for part in ("**Status**", "## Question", "## Decision", "## Why", "## Alternatives"):
+            assert part in text, f"{path.name} lacks {part}"
+
+
+def test_changelog_has_the_version() -> None:
+    assert f"## {durasess.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_format_page_names_every_member_that_is_written() -> None:
+    from durasess.engine import lock, meta, segment, snapshot
+
+    for struct in (
+        segment.Header,
+        segment.Seal,
+        meta.Meta,
+        meta.Baseline,
+        meta.Floor,
+        snapshot.Trailer,
+        snapshot.Document,
+        lock.Anchor,
+    ):
+        for field in struct.__struct_fields__:
+            assert f"`{field}`" in FORMAT, f"FORMAT.md lacks {struct.__name__}.{field}"
+
+
+def test_format_page_example_is_a_segment_that_both_readers_accept() -> None:
+    from tests.conformance.reference_reader import verify_line
+
+    lines = re.findall(r"^(\{.*\"crc\":\"[0-9a-f]{8}\"\})$", FORMAT, re.MULTILINE)
+    header, first, second, seal = (line.encode() for line in lines[-5:-1])
+    assert verify_line(header, 0) is not None
+    chain = verify_line(first, 0)
+    assert chain is not None
+    chain = verify_line(second, chain)
+    assert chain is not None
+    assert verify_line(seal, chain) is not None

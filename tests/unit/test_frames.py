@@ -1,0 +1,135 @@
+"""zstd frames: whole ones come back, and a cut, a flip or a missing checksum is refused (R20)."""
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from durasess.engine import frames
+from durasess.engine.types import LineError
+from tests.support.lines import UNHURRIED, flips
+
+DOCUMENT = b'{"seq":1,"state":[1,2,3]}\n' * 8
+FRAME = frames.compress(DOCUMENT)
+
+
+def refused(call: object, data: bytes) -> LineError:
+    with pytest.raises(LineError) as caught:
+        call(data)  # type: ignore[operator]
+    return caught.value
+
+
+def frame_with(*, checksum: bool, size: bool) -> bytes:
+    compressor = zstandard.ZstdCompressor(write_checksum=checksum, write_content_size=size)
+    return compressor.compress(DOCUMENT)
+
+
+# compress and decompress
+
+
+@given(st.binary(max_size=300), st.binary(max_size=9))
+@UNHURRIED
+def test_content_and_what_lies_behind_the_frame_come_back(data: bytes, behind: bytes) -> None:
+    assert frames.decompress(frames.compress(data) + behind) == (data, behind)
+
+
+def test_frame_says_its_size_and_has_a_checksum() -> None:
+    parameters = zstandard.get_frame_parameters(FRAME)
+    assert (parameters.has_checksum, parameters.content_size) == (True, len(DOCUMENT))
+
+
+@pytest.mark.parametrize(("checksum", "size"), [(False, True), (True, False), (False, False)])
+def test_frame_without_checksum_or_size_is_refused(checksum: bool, size: bool) -> None:
+    error = refused(frames.decompress, frame_with(checksum=checksum, size=size))
+    assert (error.rule, error.reason) == ("zstd", "the frame has no content size or no checksum")
+
+
+def test_frame_that_claims_an_absurd_size_is_refused() -> None:
+    magic, descriptor, window = b"\x28\xb5\x2f\xfd", b"\xc4", b"\x00"
+    data = magic + descriptor + window + (1 << 40).to_bytes(8, "little") + b"\x01\x00\x00"
+    assert refused(frames.decompress, data).rule == "zstd"
+    data = magic + descriptor + window + (1 << 41).to_bytes(8, "little") + b"\x01\x00\x00"
+    error = refused(frames.decompress, data)
+    assert error.reason == "the frame has no content size or no checksum"
+
+
+@pytest.mark.parametrize("size", range(len(FRAME)))
+def test_frame_cut_anywhere_is_refused(size: int) -> None:
+    assert refused(frames.decompress, FRAME[:size]).rule == "zstd"
+
+
+def test_frame_without_its_last_bytes_is_said_to_be_cut_short() -> None:
+    error = refused(frames.decompress, FRAME[:-1])
+    assert error.reason == f"the frame is cut short at {len(DOCUMENT)} bytes of content"
+
+
+def test_flipped_bit_never_gives_other_content() -> None:
+    for flipped in flips(FRAME):
+        try:
+            content, behind = frames.decompress(flipped)
+        except LineError as error:
+            assert error.rule == "zstd"
+        else:
+            assert (content, behind) == (DOCUMENT, b"")
+
+
+@pytest.mark.parametrize("data", [b"", b"\0" * 64, b'{"seq":1}\n', frames.skippable(b"abc")])
+def test_other_bytes_are_refused(data: bytes) -> None:
+    assert refused(frames.decompress, data).rule == "zstd"
+
+
+def test_content_that_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Decompressor:
+        def decompressobj(self) -> None:
+            raise MemoryError("no room")
+
+    monkeypatch.setattr(frames.zstandard, "ZstdDecompressor", Decompressor)
+    assert refused(frames.decompress, FRAME).reason == "not a whole zstd frame: no room"
+
+
+# skippable and unskippable
+
+
+@given(st.binary(max_size=300))
+@UNHURRIED
+def test_skippable_frame_comes_back(data: bytes) -> None:
+    assert frames.unskippable(frames.skippable(data)) == data
+
+
+def test_skippable_frame_has_magic_and_little_endian_length() -> None:
+    assert frames.skippable(b"abc") == b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
+
+
+def test_other_readers_pass_over_a_skippable_frame() -> None:
+    data = FRAME + frames.skippable(b"trailer")
+    with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
+        assert reader.read() == DOCUMENT
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x50\x2a\x4d\x18",
+        b"\x50\x2a\x4d\x18\x00\x00\x00",
+        b"\x51\x2a\x4d\x18\x00\x00\x00\x00",
+        b"\x18\x4d\x2a\x50\x00\x00\x00\x00",
+        FRAME,
+    ],
+)
+def test_bytes_that_are_no_skippable_frame_are_refused(data: bytes) -> None:
+    error = refused(frames.unskippable, data)
+    assert (error.rule, error.reason) == ("trailer", "no skippable frame behind the document")
+
+
+@pytest.mark.parametrize("change", [-1, 1, 256, 1 << 24])
+def test_skippable_frame_of_another_length_is_refused(change: int) -> None:
+    data = b"\x50\x2a\x4d\x18" + (3 + change).to_bytes(4, "little") + b"abc"
+    error = refused(frames.unskippable, data)
+    assert error.reason == "the trailer's length is not the 3 bytes there"
+
+
+def test_bytes_behind_or_missing_from_a_skippable_frame_are_refused() -> None:
+    data = frames.skippable(b"abc")
+    assert refused(frames.unskippable, data + b"\n").rule == "trailer"
+    assert refused(frames.unskippable, data[:-1]).rule == "trailer"
