@@ -1,4 +1,4 @@
-"""`durasess drill`: record, kill -9, recover, compare, with a real worker process, again and again."""
+"""`durasess drill`: record → kill -9 → recover → compare, again and again, with a real worker."""
 
 from __future__ import annotations
 
@@ -11,22 +11,10 @@ from random import Random
 import msgspec
 
 from durasess.cli import drill_source, file_system, options
+from durasess.cli.blocks import Block, Column, Fact, Facts, Notes, Row, Table, count, number
 from durasess.cli.drill_rounds import Drill, Result
 from durasess.cli.drill_source import Source
-from durasess.cli.output import (
-    DAMAGE,
-    SOUND,
-    Block,
-    Column,
-    Fact,
-    Facts,
-    Notes,
-    Output,
-    Row,
-    Table,
-    count,
-    number,
-)
+from durasess.cli.output import DAMAGE, SOUND, Output
 from durasess.engine import files, paths
 from durasess.errors import StorageError
 
@@ -53,8 +41,8 @@ def add_to(verbs: options.Verbs) -> None:
         "drill",
         run,
         summary="Kill -9 a real writer again and again and check that nothing is lost.",
-        more="Each round starts a process that appends events, kills it at a random moment, recovers\n"
-        "the session and compares it event by event with what was issued and acknowledged.\n"
+        more="Each round starts a process that appends events, kills it at a random moment,\n"
+        "recovers the session and compares it event by event with what was issued.\n"
         "Exit status: 0 passed, 1 something was lost, duplicated or different, 2 usage, 3 failed.",
         example="durasess drill --kills 100 --input session.jsonl",
     )
@@ -162,7 +150,9 @@ def _blocks(report: Report) -> Iterator[Block]:
     facts = [
         Fact("drill", word, note, "good" if report.passed else "bad"),
         Fact("events", report.input or "made up"),
-        Fact("session", report.path, f"{where}, {'kept' if report.kept else 'removed'}".strip(", ")),
+        Fact(
+            "session", report.path, f"{where}, {'kept' if report.kept else 'removed'}".strip(", ")
+        ),
     ]
     yield Facts("", facts)
     columns = (Column("what"), Column("count", right=True), Column(""))

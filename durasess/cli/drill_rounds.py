@@ -1,4 +1,4 @@
-"""The rounds of a drill: start a worker, kill -9 it, recover, compare, go on with the same session."""
+"""The rounds of a drill: start a worker, kill -9 it, recover, compare, go on in the session."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ RETRIES_WITHIN = 500
 """An event this close to the end is still in the window of event ids."""
 
 
-PIECE = 1024
+PIECE = 512
 """Bytes of one system call of a worker that writes in pieces."""
 
 

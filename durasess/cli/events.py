@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from durasess.cli import options, salvage
+from durasess.cli.blocks import Block, Column, Listing, Notes, Row, Value, number, span
 from durasess.cli.examine import Inspected
-from durasess.cli.output import Block, Column, Listing, Notes, Row, Value, number, span
 from durasess.engine import codec, files, paths
 from durasess.engine.scan import Record, Scan
 from durasess.engine.types import LineError

@@ -1,7 +1,7 @@
-"""What `durasess inspect` shows, as one report: the engine's findings and all that lies around them.
+"""What `durasess inspect` shows, as one report: the engine's findings and all that lies around.
 
-Changes nothing, keeps no lock, goes on past damage, leaves nothing out that could help. The findings
-are those of `verify`; where it cannot read a session at all, each file is read by itself.
+Changes nothing, keeps no lock, goes on past damage, leaves nothing out that could help. The
+findings are those of `verify`; where it cannot read a session, each file is read by itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import msgspec
 
 from durasess.cli import file_system, salvage
-from durasess.cli.output import DAMAGE, SOUND, UNREADABLE, Tone
+from durasess.cli.blocks import Tone
+from durasess.cli.output import DAMAGE, SOUND, UNREADABLE
 from durasess.engine import files, lock, meta, paths, verify
 from durasess.engine.types import FORMAT, Damage, Holder, LineError, SegmentInfo, TornTail
 from durasess.engine.verify import SnapshotInfo, Verified

@@ -36,8 +36,8 @@ def file_system_of(path: str, mounts: str | None = None) -> FileSystem:
     """
     if mounts is None:
         try:
-            with open(_MOUNTS, "r", encoding="utf-8", errors="surrogateescape") as source:
-                mounts = source.read()
+            with open(_MOUNTS, "rb") as source:
+                mounts = os.fsdecode(source.read())
         except OSError:
             return FileSystem("", "")
     best = FileSystem("", "")

@@ -6,14 +6,12 @@ import argparse
 from collections.abc import Iterator
 
 from durasess.cli import events, options
-from durasess.cli.examine import STATUS, TONE, FileInfo, Inspected, SegmentLook, examine
-from durasess.cli.output import (
+from durasess.cli.blocks import (
     Block,
     Column,
     Fact,
     Facts,
     Notes,
-    Output,
     Row,
     Table,
     Tone,
@@ -21,6 +19,8 @@ from durasess.cli.output import (
     number,
     span,
 )
+from durasess.cli.examine import STATUS, TONE, FileInfo, Inspected, SegmentLook, examine
+from durasess.cli.output import Output
 from durasess.engine import paths
 
 _SEGMENT_COLUMNS = (
@@ -108,7 +108,7 @@ def _facts(found: Inspected) -> Iterator[Fact]:
             yield Fact("snapshot", "not valid", note, "bad")
             continue
         label = "snapshot" if paths.parse(snapshot.name).kind == "snapshot" else "previous"
-        sizes = f"{number(snapshot.bytes)} bytes, {number(snapshot.state_bytes)} unpacked"
+        sizes = f"{count(snapshot.bytes, 'byte')}, state {count(snapshot.state_bytes, 'byte')}"
         yield Fact(label, f"seq {number(snapshot.seq)}", sizes)
     if not found.snapshots:
         yield Fact("snapshot", "none", "replay starts at the first event")

@@ -6,18 +6,8 @@ import argparse
 from collections.abc import Iterator
 
 from durasess.cli import options
-from durasess.cli.output import (
-    DAMAGE,
-    SOUND,
-    Block,
-    Fact,
-    Facts,
-    Notes,
-    Output,
-    Tone,
-    count,
-    number,
-)
+from durasess.cli.blocks import Block, Fact, Facts, Notes, Tone, count, number
+from durasess.cli.output import DAMAGE, SOUND, Output
 from durasess.engine import files, paths, repair
 from durasess.engine.repair import Repaired
 
@@ -29,9 +19,9 @@ def add_to(verbs: options.Verbs) -> None:
         "repair",
         run,
         summary="Make a damaged session writable again, keeping what is taken out.",
-        more="Without --apply it only says what would be done. What is taken out of the log is kept\n"
-        "in the session's quarantine. Exit status: 0 nothing is left to repair, 1 damage is (still)\n"
-        "there, 2 usage, 3 not readable or open in a writer.",
+        more="Without --apply it only says what would be done. What is taken out of the log is\n"
+        "kept in the session's quarantine. Exit status: 0 nothing is left to repair, 1 damage is\n"
+        "there or still there, 2 usage, 3 not readable or open in a writer.",
         example="durasess repair ~/.myagent/sessions/a1 --apply",
     )
     parser.add_argument("path", metavar="PATH", help="the session's directory")

@@ -122,20 +122,18 @@ def event_of(record: Record) -> tuple[Event | None, str]:
 
 def state_of(disk: files.Files, directory: str, name: str, session_id: str) -> object:
     """The state in a snapshot file. OSError or LineError."""
-    trailer, content = snapshot.read(disk, directory, name, session_id)
-    return codec.decode(bytes(snapshot.parse_document(content, trailer).state))
+    _, document = snapshot.read(disk, directory, name, session_id)
+    return codec.decode(bytes(document.state))
 
 
-def _snapshot(
-    disk: files.Files, directory: str, name: str, session_id: str
-) -> list[SnapshotInfo]:
+def _snapshot(disk: files.Files, directory: str, name: str, session_id: str) -> list[SnapshotInfo]:
+    size = 0
     try:
         size = disk.stat(paths.join(directory, name)).size
-        trailer, content = snapshot.read(disk, directory, name, session_id)
+        trailer, document = snapshot.read(disk, directory, name, session_id)
     except FileNotFoundError:
         return []
     except (OSError, LineError) as error:
-        return [SnapshotInfo(name=name, seq=0, bytes=0, state_bytes=0, reason=str(error))]
-    return [
-        SnapshotInfo(name=name, seq=trailer.seq, bytes=size, state_bytes=len(content))
-    ]
+        return [SnapshotInfo(name=name, seq=0, bytes=size, state_bytes=0, reason=str(error))]
+    state_bytes = len(bytes(document.state))
+    return [SnapshotInfo(name=name, seq=trailer.seq, bytes=size, state_bytes=state_bytes)]

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import msgspec
 
 from durasess.cli import options
+from durasess.cli.blocks import Block, Column, Fact, Facts, Notes, Row, Table, count, span
 from durasess.cli.examine import STATUS, TONE, health_of, is_session, verified
-from durasess.cli.output import Block, Column, Fact, Facts, Notes, Output, Row, Table, count, span
+from durasess.cli.output import Output
 from durasess.engine import files, paths
 from durasess.engine.verify import Verified
 from durasess.errors import DurasessError, SessionNotFoundError
@@ -38,8 +39,8 @@ def add_to(verbs: options.Verbs) -> None:
         "verify",
         run,
         summary="Read every byte of sessions and report all damage.",
-        more="A directory of sessions stands for all of them. Changes nothing. Exit status, by the\n"
-        "worst: 0 sound, 1 damage, 2 usage, 3 not readable.",
+        more="A directory of sessions stands for all of them. Changes nothing. Exit status, by\n"
+        "the worst: 0 sound, 1 damage, 2 usage, 3 not readable.",
         example="durasess verify ~/.myagent/sessions",
     )
     parser.add_argument("path", metavar="PATH", nargs="+", help="a session, or a store of them")

@@ -41,7 +41,7 @@ from durasess.engine.types import (
     Settings,
 )
 from durasess.engine.writer import Writer, closed_error
-from durasess.errors import DurasessError, StorageError
+from durasess.errors import DurasessError, SessionNotFoundError, StorageError
 
 _LOGGER = logging.getLogger("durasess")
 
@@ -123,7 +123,8 @@ class Engine:
                 summary=summary,
             ),
             at_least=at_least,
-            create=create,
+            # A receipt says that there is a session: a new one could only fail to reach it.
+            create=create and at_least is None,
             token=lambda: f"{os.getpid()}-{clock()}",
         )
         if mode == "read":
@@ -420,6 +421,8 @@ def _release(opened: list[tuple[Writer, Recovered]]) -> None:
 def _directory(path: str | os.PathLike[str], files: Files | None) -> str:
     """One name for one session: links resolved, so two paths cannot be two writers (R22)."""
     text = os.fspath(path)
+    if "\0" in text:
+        raise SessionNotFoundError(f"{text!r} is no path: it has a NUL character.")
     return os.path.realpath(os.path.expanduser(text)) if files is None else text
 
 

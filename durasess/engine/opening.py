@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from durasess.engine import codec, create, files, lock, recovery, settle
+from durasess.engine import codec, create, files, lock, recovery, settle, survey
 from durasess.engine.commit import Scheduler
 from durasess.engine.fold import Fold
 from durasess.engine.receipt import Receipt
@@ -88,6 +88,7 @@ def open_for_writing(options: Options, scheduler: Scheduler) -> tuple[Writer, re
     Raises SessionNotFoundError, SessionLockedError, CorruptionError, FormatVersionError and
     StorageError; in each case nothing was changed.
     """
+    survey.session_id_of(options.directory)
     created = _create_if_missing(options)
     owner_fd = _own(options)
     try:

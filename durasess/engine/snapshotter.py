@@ -31,7 +31,8 @@ class SnapshotJob:
 
 class Snapshotter:
     """Takes snapshots of what the writer hands in; `tail_events` and `tail_bytes` are what was
-    appended since the newest one."""
+    appended since the newest one. `names_are_durable` is False after a swap that failed: until the
+    next one succeeds nothing may be deleted that an older snapshot needs."""
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class Snapshotter:
         self.tail_bytes = found.tail_bytes
         self.tail_events = found.tail_events
         self.seq = found.report.snapshot_seq
+        self.names_are_durable = True
 
     @property
     def job(self) -> SnapshotJob | None:
@@ -143,8 +145,9 @@ class Snapshotter:
         if self._log.failure is not None:
             raise self._log.failure
         good, self._newest_is_good = self._newest_is_good, False
+        self.names_are_durable = False
         snapshot.publish(self._disk, self._directory, newest_is_good=good)
-        self._newest_is_good = True
+        self._newest_is_good = self.names_are_durable = True
         self.seq = job.place.seq
         self._state_bytes = job.state_bytes
         self._ledger.set_baseline(meta.Baseline(trailer.seq, trailer.segment, trailer.frame))

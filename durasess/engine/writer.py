@@ -23,6 +23,7 @@ from durasess.errors import (
     DurasessError,
     SessionClosedError,
     SessionFailedError,
+    StorageError,
 )
 
 
@@ -256,6 +257,12 @@ class Writer:
     def prune(self) -> prune.Pruned:
         """Delete the sealed segments that both snapshots cover."""
         self.check_usable()
+        if not self._snapshots.names_are_durable:
+            raise StorageError(
+                f"{self._directory}: the last snapshot could not be published, so nothing is "
+                "pruned. Take a snapshot first.",
+                path=self._directory,
+            )
         return prune.prune(self._disk, self._directory, apply=True)
 
     def check_usable(self) -> None:

@@ -194,10 +194,11 @@ class Driver:
     def run(self) -> SimFiles:
         """Every step in turn; afterwards the handle is abandoned as in a crash."""
         with pinned_identity():
-            for step in self.steps:
-                self.starts.append(len(self.files.log))
-                self._step(step)
-            if self.engine is not None:
+            try:
+                for step in self.steps:
+                    self.starts.append(len(self.files.log))
+                    self._step(step)
+            finally:
                 self._died()
         return self.files
 

@@ -1,0 +1,95 @@
+"""What the verbs have to show, as blocks: facts, tables, lists, notes, values. No effects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, NamedTuple
+
+Tone = Literal["plain", "good", "warn", "bad", "dim"]
+
+
+class Fact(NamedTuple):
+    """A label, what is so, and what to know about it."""
+
+    label: str
+    value: str
+    note: str = ""
+    tone: Tone = "plain"
+
+
+class Facts(NamedTuple):
+    """A few facts under each other."""
+
+    title: str
+    rows: list[Fact]
+
+
+class Column(NamedTuple):
+    """A column's heading; numbers stand to the right. `width` in characters is for a Listing."""
+
+    name: str
+    right: bool = False
+    width: int = 0
+
+
+class Row(NamedTuple):
+    """The cells of one row."""
+
+    cells: tuple[str, ...]
+    tone: Tone = "plain"
+
+
+class Table(NamedTuple):
+    """Rows under headings, as wide as they need to be."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: list[Row]
+
+
+class Listing(NamedTuple):
+    """Rows that are printed while they come; the last column takes what is left of the line."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: Iterable[Row]
+
+
+class Notes(NamedTuple):
+    """Sentences under a heading."""
+
+    title: str
+    lines: list[str]
+    tone: Tone = "plain"
+
+
+class Value(NamedTuple):
+    """A JSON value in full."""
+
+    title: str
+    value: Any
+
+
+Block = Facts | Table | Listing | Notes | Value
+
+
+def number(value: int) -> str:
+    """An integer as people read it: 12,204."""
+    return f"{value:,}"
+
+
+def span(first: int, last: int) -> str:
+    """A range of seqs as people read it: `401 to 1,117`."""
+    return number(first) if first == last else f"{number(first)} to {number(last)}"
+
+
+def count(value: int, noun: str) -> str:
+    """`1 event`, `2,000 events`."""
+    return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
+
+
+def printable(text: str) -> str:
+    """The text with everything escaped that a terminal would act on instead of showing it."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
