@@ -79,7 +79,9 @@ def number(value: int) -> str:
 
 
 def span(first: int, last: int) -> str:
-    """A range of seqs as people read it: `401 to 1,117`."""
+    """A range of seqs as people read it: `401 to 1,117`; a first of 0 is not known."""
+    if first == 0:
+        return f"up to {number(last)}"
     return number(first) if first == last else f"{number(first)} to {number(last)}"
 
 

@@ -40,8 +40,8 @@ def add_to(verbs: options.Verbs) -> None:
         verbs,
         "drill",
         run,
-        summary="Kill -9 a real writer again and again and check that nothing is lost.",
-        more="Each round starts a process that appends events, kills it at a random moment,\n"
+        summary="Kill a real writer again and again and check that nothing is lost.",
+        more="Each round starts a process that appends events, kills it (-9) at a random moment,\n"
         "recovers the session and compares it event by event with what was issued.\n"
         "Exit status: 0 passed, 1 something was lost, duplicated or different, 2 usage, 3 failed.",
         example="durasess drill --kills 100 --input session.jsonl",

@@ -68,8 +68,16 @@ class Comparison:
         """Up to where the log was compared."""
         return len(self.crcs)
 
-    def compare(self, events: Iterable[Event], acknowledged: dict[int, str]) -> None:
-        """Check these events, which follow those before, and that every receipt has its event."""
+    def compare(
+        self, events: Iterable[Event], acknowledged: dict[int, str], last_seq: int | None = None
+    ) -> None:
+        """Check these events, which follow those before, and that every receipt has its event.
+
+        `last_seq` is where the log ends; what was compared before must still be there.
+        """
+        if last_seq is not None and last_seq < self.last_seq:
+            gone = self.last_seq - last_seq
+            self._lost(gone, f"the log ends at seq {last_seq}, before it was {gone} events longer")
         for event in events:
             self._in_order(event)
             self._check(event)

@@ -88,8 +88,7 @@ class Drill:
             if self._rng.random() < 0.25 and self._result.kills < kills:
                 self._kill_one(while_opening=True)
                 step()
-            if self._tally.is_clean:
-                self._recover()
+            self._recover()
         if self._tally.is_clean:
             self._compare_all()
         self._result.seconds = time.perf_counter() - started
@@ -114,14 +113,16 @@ class Drill:
             lives = _SHORTEST_LIFE * (LONGEST_LIFE / _SHORTEST_LIFE) ** self._rng.random()
         worker = Killable(orders, self._told)
         try:
-            is_alive = worker.wait_for("opening" if while_opening else "acknowledged")
+            has_begun = worker.wait_for("opening" if while_opening else "acknowledged")
             time.sleep(lives)
         finally:
-            worker.kill()
+            was_alive = worker.kill()
         self._result.kills += 1
         self._result.kills_while_opening += while_opening
-        if not is_alive and not self._told.failures:
+        if not was_alive and not self._told.failures:
             self._tally.add(f"the worker ended before it was killed: {worker.last_words()}")
+        elif not has_begun:
+            self._tally.add(f"the worker told nothing for {LONGEST_WAIT:.0f} s")
         for failure in self._told.failures:
             self._tally.add(f"the worker failed: {failure.strip()}")
 
@@ -131,10 +132,9 @@ class Drill:
         told, self._told = self._told, Told()
         for stream, position in told.issued.items():
             self._issued[stream] = max(position, self._issued.get(stream, 0))
-        if told.acknowledged:
-            session_id = os.path.basename(self._path)
-            self._last = Receipt(session_id, told.last_seq, told.acknowledged[told.last_seq])
         before = self._comparison.last_seq
+        if told.last_seq > before:
+            self._last = self._receipt(told.last_seq, told.acknowledged[told.last_seq])
         started = time.perf_counter()
         try:
             engine = reopen(self._path, self._last)
@@ -144,23 +144,30 @@ class Drill:
             return
         self._recoveries.append((time.perf_counter() - started) * 1000)
         try:
-            self._comparison.compare(engine.events(after=before), told.acknowledged)
+            self._comparison.compare(
+                engine.events(after=before), told.acknowledged, engine.last_seq
+            )
             self._comparison.compare_state(engine.state)
         except DurasessError as error:
             self._tally.add(f"the session could not be read again: {error}")
         self._note(engine, told, before)
+        if self._comparison.last_seq > 0:
+            # What was recovered is durable now, acknowledged or not.
+            self._last = self._receipt(self._comparison.last_seq, self._comparison.crcs[-1])
         if self._rng.random() < 0.5:
             engine.close()
         else:
             engine.abandon()
 
+    def _receipt(self, seq: int, crc: str) -> Receipt:
+        return Receipt(os.path.basename(self._path), seq, crc)
+
     def _count_loss(self, told: Told) -> None:
         """Opening refused, as it must when something is missing: count what that is."""
         try:
             with Engine.open(self._path, apply=fold, mode="read") as engine:
-                self._comparison.compare(
-                    engine.events(after=self._comparison.last_seq), told.acknowledged
-                )
+                events = engine.events(after=self._comparison.last_seq)
+                self._comparison.compare(events, told.acknowledged, engine.last_seq)
         except (DurasessError, ValueError) as error:
             self._tally.add(f"the session could not be read either: {error}")
 
@@ -176,9 +183,12 @@ class Drill:
     def _compare_all(self) -> None:
         """At the end the whole log once more, from the first event."""
         again = Comparison(self._source, self._tally, self._issued)
-        with Engine.open(self._path, apply=fold, mode="read") as engine:
-            again.compare(engine.events(), {})
-            again.compare_state(engine.state)
+        try:
+            with Engine.open(self._path, apply=fold, mode="read") as engine:
+                again.compare(engine.events(), {})
+                again.compare_state(engine.state)
+        except DurasessError as error:
+            self._tally.add(f"the session could not be read at the end: {error}")
         self._result.segments = len(segment_numbers(RealFiles(), self._path))
         if again.crcs != self._comparison.crcs:
             self._tally.lost += max(0, self._comparison.last_seq - again.last_seq)
@@ -214,7 +224,6 @@ class Killable:
     def __init__(self, orders: Orders, told: Told) -> None:
         self._told = told
         self._seen = {"opening": threading.Event(), "acknowledged": threading.Event()}
-        self._ended = False
         self._unread: list[str] = []
         argument = codec.encode(msgspec.to_builtins(orders)).decode()
         self._process = subprocess.Popen(
@@ -229,16 +238,19 @@ class Killable:
         self._reader.start()
 
     def wait_for(self, word: str) -> bool:
-        """Until it told `word`; False when it ended or told nothing for too long."""
-        return self._seen[word].wait(LONGEST_WAIT) and not self._ended
+        """Until it told `word` or ended; False when it told nothing for too long."""
+        return self._seen[word].wait(LONGEST_WAIT)
 
-    def kill(self) -> None:
-        """SIGKILL, then wait until the kernel has let go of everything it held."""
+    def kill(self) -> bool:
+        """SIGKILL, then wait until the kernel has let go of everything it held. Whether it was
+        still running."""
+        was_alive = self._process.poll() is None
         self._process.kill()
         self._process.wait()
         self._reader.join()
         assert self._process.stdout is not None
         self._process.stdout.close()
+        return was_alive
 
     def last_words(self) -> str:
         """What it printed that is not a message."""
@@ -250,7 +262,6 @@ class Killable:
             # A line that was cut by the kill never was a message.
             if line.endswith(b"\n"):
                 self._take(line[:-1].decode("utf-8", "replace"))
-        self._ended = True
         for event in self._seen.values():
             event.set()
 

@@ -83,7 +83,8 @@ def fold(state: dict[str, Any], event: Event) -> None:
 def place_of(event: Event) -> tuple[int, int] | None:
     """(stream, position) of an event that a drill may have written; None for any other."""
     stream, _, position = (event.event_id or "").partition(":")
-    if not (stream.isdecimal() and position.isdecimal()) or int(stream) >= STREAMS:
+    is_ours = event.event_id is not None and event.event_id.isascii()
+    if not (is_ours and stream.isdigit() and position.isdigit()) or int(stream) >= STREAMS:
         return None
     return int(stream), int(position)
 

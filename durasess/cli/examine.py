@@ -16,7 +16,7 @@ from durasess.cli.output import DAMAGE, SOUND, UNREADABLE
 from durasess.engine import files, lock, meta, paths, verify
 from durasess.engine.types import FORMAT, Damage, Holder, LineError, SegmentInfo, TornTail
 from durasess.engine.verify import SnapshotInfo, Verified
-from durasess.errors import DurasessError, SessionNotFoundError
+from durasess.errors import DurasessError, FormatVersionError, SessionNotFoundError
 
 STATUS = {"sound": SOUND, "torn tail": SOUND, "damage": DAMAGE, "unreadable": UNREADABLE}
 TONE: dict[str, Tone] = {
@@ -61,11 +61,11 @@ class LockLook(msgspec.Struct, frozen=True):
 
 class Inspected(msgspec.Struct, kw_only=True):
     """A session directory as it is. `health` is sound, torn tail, damage or unreadable; `problem`
-    says why it is unreadable."""
+    says why it is unreadable; `format` is None when it is newer than this code."""
 
     path: str
     session_id: str
-    format: int
+    format: int | None
     schema_version: int
     created: str | None
     updated: str | None
@@ -92,12 +92,16 @@ def examine(directory: str) -> Inspected:
     """Everything about a session directory. SessionNotFoundError when there is none."""
     disk = files.RealFiles()
     problem = None
+    newer = False
     try:
         found = verified(disk, directory)
+        if salvage.session_id_of(disk, directory) != found.session_id:
+            found = salvage.renamed(disk, directory)
     except DurasessError as error:
         if isinstance(error, SessionNotFoundError) and not _is_there(disk, directory):
             raise
         problem = str(error)
+        newer = isinstance(error, FormatVersionError)
         found = salvage.verified(disk, directory)
     claimed = _meta(disk, directory)
     newest = max((one.seq for one in found.snapshots if one.reason is None), default=0)
@@ -105,7 +109,7 @@ def examine(directory: str) -> Inspected:
     return Inspected(
         path=directory,
         session_id=found.session_id,
-        format=claimed.format if claimed else FORMAT,
+        format=None if newer else FORMAT,
         schema_version=found.schema_version,
         created=claimed.created if claimed else None,
         updated=claimed.updated if claimed else None,

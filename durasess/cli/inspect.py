@@ -94,7 +94,8 @@ def _blocks(found: Inspected, at: events.One | None, with_events: bool) -> Itera
 
 def _facts(found: Inspected) -> Iterator[Fact]:
     created = f", created {_second(found.created)}" if found.created else ""
-    yield Fact("session", found.session_id, f"format {found.format}{created}")
+    version = "format is newer" if found.format is None else f"format {found.format}"
+    yield Fact("session", found.session_id, f"{version}{created}")
     yield Fact("health", found.health, _health_note(found), TONE[found.health])
     yield Fact("lock", *_lock_words(found))
     yield Fact("path", found.path)
@@ -112,11 +113,19 @@ def _facts(found: Inspected) -> Iterator[Fact]:
         yield Fact(label, f"seq {number(snapshot.seq)}", sizes)
     if not found.snapshots:
         yield Fact("snapshot", "none", "replay starts at the first event")
+    yield _event_fact(found)
+
+
+def _event_fact(found: Inspected) -> Fact:
     if found.last_seq < found.first_seq:
-        yield Fact("events", "none")
-    else:
-        seqs = span(found.first_seq, found.last_seq)
-        yield Fact("events", seqs, f"{number(found.after_snapshot)} after the snapshot")
+        return Fact("events", "none")
+    notes = ["all are replayed"]
+    if found.snapshot_seq:
+        notes = [f"{number(found.after_snapshot)} after the snapshot"]
+    readable = sum(one.events for one in found.segments)
+    if found.damage and readable < found.last_seq - found.first_seq + 1:
+        notes.append(f"{number(readable)} can be read")
+    return Fact("events", span(found.first_seq, found.last_seq), ", ".join(notes))
 
 
 def _health_note(found: Inspected) -> str:

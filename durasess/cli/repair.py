@@ -35,7 +35,9 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
     done = repair.repair(directory, files=disk, apply=chosen.apply)
     left = repair.repair(directory, files=disk) if chosen.apply else done
     output.report(done, lambda: _blocks(done, left))
-    return DAMAGE if left.damage or left.actions else SOUND
+    if chosen.apply:
+        return DAMAGE if left.damage else SOUND
+    return DAMAGE if done.damage or done.actions else SOUND
 
 
 def _blocks(done: Repaired, left: Repaired) -> Iterator[Block]:
@@ -62,8 +64,8 @@ def _outcome(done: Repaired, left: Repaired) -> tuple[str, str, Tone]:
     if not done.actions and not done.damage:
         return "not needed", "nothing was changed", "good"
     if not done.applied:
-        return "dry run", "nothing was changed; --apply does it", "warn"
-    if left.damage or left.actions:
+        return "dry run", "nothing was changed; --apply does what is listed", "warn"
+    if left.damage:
         return "not possible", "damage is still there", "bad"
     return "done", "the session can be opened for writing again", "good"
 
@@ -76,4 +78,5 @@ def _log_words(done: Repaired) -> str:
 def _readable_words(done: Repaired) -> str:
     if not done.readable:
         return ""
-    return f"{count(done.readable, 'event')} behind the damage can be read, kept in quarantine"
+    kept = "kept" if done.applied else "to be kept"
+    return f"{count(done.readable, 'event')} behind the damage can be read, {kept} in quarantine"

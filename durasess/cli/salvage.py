@@ -31,6 +31,8 @@ class Reading:
         place = _START if numbers[:1] == [1] else None
         before = 0
         for number in numbers:
+            if before and number > before + 1:
+                self.found.notices.append(f"no segment between {before} and {number} is there")
             follows = place if number in (1, before + 1) and not self.found.damage else None
             scan = None
             try:
@@ -72,13 +74,17 @@ class Reading:
 def verified(disk: files.Files, directory: str) -> Verified:
     """The same report as verify's from whatever can be read; its damage is what got in the way."""
     numbers = segment_numbers(disk, directory)
-    reading = Reading(disk, directory, session_id_of(disk, directory, numbers))
+    reading = Reading(disk, directory, session_id_of(disk, directory))
     for _ in reading.records(numbers):
         pass
     found = reading.found
     for name in (paths.SNAPSHOT, paths.SNAPSHOT_PREVIOUS):
         found.snapshots += _snapshot(disk, directory, name, found.session_id)
-    snapshot_seq = max((one.seq for one in found.snapshots), default=0)
+    for one in found.snapshots:
+        if one.reason is not None:
+            path = paths.join(directory, one.name)
+            found.damage.append(Damage(path=path, rule="snapshot", reason=one.reason))
+    snapshot_seq = max((one.seq for one in found.snapshots if one.reason is None), default=0)
     found.first_seq = found.segments[0].first_seq if found.segments else snapshot_seq + 1
     found.last_seq = max([info.last_seq for info in found.segments] + [snapshot_seq])
     return found
@@ -90,13 +96,35 @@ def segment_numbers(disk: files.Files, directory: str) -> list[int]:
     return sorted({name.number for name in names if name.kind == "segment"})
 
 
-def session_id_of(disk: files.Files, directory: str, numbers: list[int]) -> str:
-    """Who the files say they are; the directory's name when none can be read."""
+def renamed(disk: files.Files, directory: str) -> Verified:
+    """A session whose directory is not named as its files say, mostly a copy that somebody made to
+    look at: read under the id that the files agree on."""
+    found = verified(disk, directory)
+    reason = (
+        f"its files are those of session {found.session_id!r}, which must be the directory's name. "
+        "They were read under that id; rename the directory back"
+    )
+    found.damage.insert(0, Damage(path=directory, rule="session", reason=reason))
+    return found
+
+
+def session_id_of(disk: files.Files, directory: str) -> str:
+    """Who meta.json and the first readable segment say they are; the directory's name when one of
+    them says that, or when none can be read."""
+    said = [*_id_in_meta(disk, directory), *_id_in_segments(disk, directory)]
+    name = paths.base(directory)
+    return name if name in said or not said else said[0]
+
+
+def _id_in_meta(disk: files.Files, directory: str) -> list[str]:
     try:
-        return meta.read(disk, directory).session_id
+        return [meta.read(disk, directory).session_id]
     except (OSError, LineError, DurasessError):
-        pass
-    for number in numbers:
+        return []
+
+
+def _id_in_segments(disk: files.Files, directory: str) -> list[str]:
+    for number in segment_numbers(disk, directory):
         try:
             source = segment.open_source(disk, directory, number)
         except (OSError, LineError):
@@ -104,12 +132,12 @@ def session_id_of(disk: files.Files, directory: str, numbers: list[int]) -> str:
         try:
             line = next(segment.lines(disk, source), None)
             if line is not None:
-                return segment.parse_header(line.text, source.path).session_id
+                return [segment.parse_header(line.text, source.path).session_id]
         except (OSError, LineError, DurasessError):
             continue
         finally:
             segment.close_source(disk, source)
-    return paths.base(directory)
+    return []
 
 
 def event_of(record: Record) -> tuple[Event | None, str]:

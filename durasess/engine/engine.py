@@ -190,7 +190,8 @@ class Engine:
         the events after `after` were pruned.
         """
         reading = self._writer is None
-        through = 1 << 62 if reading and self.recovery.damage else self.last_seq
+        damaged = reading and self.recovery.damage
+        through = history.EVERYTHING if damaged else self.last_seq
         self._found.claims.highest = max(self._found.claims.highest, self._newest_segment())
         return history.events(
             self._options.disk,

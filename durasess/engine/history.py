@@ -10,6 +10,9 @@ from durasess.engine.types import Damage, Event, LineError
 from durasess.engine.walk import Walk
 from durasess.errors import CorruptionError
 
+EVERYTHING = 1 << 62
+"""As `through`: whatever can be read."""
+
 
 def events(
     disk: files.Files,
@@ -42,8 +45,23 @@ def events(
                 if version < fold.schema_version:
                     event = migrated(event, version, fold)
                 yield event
-    if (walk.place is not None and walk.place.seq < through) or on_damage is not None:
+    ended = walk.place.seq if walk.place is not None else after
+    if ended < through < EVERYTHING and not walk.damage:
+        walk.damage.append(_cut_short(claims, walk, ended, through))
+    if ended < through or on_damage is not None:
         _tell(walk.damage, told, on_damage)
+
+
+def _cut_short(claims: survey.Claims, walk: Walk, ended: int, through: int) -> Damage:
+    """The state is known to reach further than the segments that are there."""
+    path = walk.segments[-1].path if walk.segments else claims.directory
+    return Damage(
+        path=path,
+        first_seq=ended + 1,
+        last_seq=through,
+        rule="missing",
+        reason=f"the log ends at seq {ended}, but seq {through} was reached",
+    )
 
 
 def _tell(damage: list[Damage], told: int, on_damage: Callable[[Damage], None] | None) -> int:

@@ -202,9 +202,11 @@ class Scan:
             raise LineError("seq", f"seq {head.seq} stands again or too late")
         codec.event(text)
         try:
-            proven = codec.check(text, self.chain) == stored and head.seq == self.next_seq
+            follows = codec.check(text, self.chain) == stored and head.seq == self.next_seq
         except LineError:
-            proven = False
+            follows = False
+        # Without a header nothing ties a segment's lines to this session.
+        proven = follows and self.header is not None
         self._close_gap(head.seq - 1)
         record = Record(line.offset, text, head.seq, head.batch, stored, proven)
         self._advance(line, record, 1)

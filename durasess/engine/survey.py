@@ -43,6 +43,11 @@ class Claims(msgspec.Struct):
     highest: int = 0
     lowest: int | None = None
 
+    def first_unsealed(self) -> int:
+        """The lowest number that a segment without a seal may have: a snapshot is published after
+        the seal of the segment before its tail."""
+        return max((found.trailer.segment for found in self.snapshots), default=1)
+
     def newest_is_good(self) -> bool:
         """Whether snapshot.json.zst is there and proven."""
         return any(found.name == paths.SNAPSHOT for found in self.snapshots)

@@ -62,10 +62,9 @@ class Walk:
             except LineError as error:
                 self._unreadable(number, error)
             else:
+                may_grow = source.content is None and number >= self._claims.first_unsealed()
                 try:
-                    yield from self._segment(
-                        source, is_last=not must_follow and source.content is None
-                    )
+                    yield from self._segment(source, is_last=may_grow and not must_follow)
                 finally:
                     segment.close_source(self._disk, source)
             if not must_follow:

@@ -22,6 +22,7 @@ A mark says what a crash at this point must not lose and may show: see `Moment`.
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import re
 import sys
@@ -38,7 +39,7 @@ from durasess.engine.engine import Engine
 from durasess.engine.receipt import Receipt
 from durasess.engine.types import Event
 from durasess.errors import DurasessError, SessionFailedError, StorageError
-from tests.support.sim_files import Killed, SimFiles
+from tests.support.sim_files import Killed, SimFiles, Tree
 
 STORE = "/sim"
 SESSION = "/sim/s"
@@ -65,7 +66,9 @@ class Moment(NamedTuple):
     `acked` events were acknowledged (-1: not even the session's creation was); `issued` may be
     there, as a prefix that ends at one of `ends`. `states[k]` is the fold of the first k.
     `version` counts how often an issued event was withdrawn, so that a later and stricter moment
-    is not taken for an earlier one. `receipt` is that of the last acknowledged event.
+    is not taken for an earlier one. `receipt` is that of the last acknowledged event. `unsettled`
+    are the segments that a writer found at an open, with their bytes: where one was replaced, all
+    that was taken out of it must be in quarantine.
     """
 
     acked: int = -1
@@ -75,6 +78,7 @@ class Moment(NamedTuple):
     ends: tuple[int, ...] = (0,)
     states: tuple[Any, ...] = ({},)
     pruned: bool = False
+    unsettled: tuple[tuple[str, bytes], ...] = ()
 
 
 def identity(moment: Moment | None) -> Any:
@@ -315,6 +319,7 @@ class Driver:
     def _opened(self) -> Engine:
         if self.engine is None:
             self.scheduler = InlineScheduler()
+            self._mark(unsettled=(*self.moment.unsettled, *segments_in(self.files.tree())))
             self.engine = self._open_with(
                 self.files,
                 self.options,
@@ -457,6 +462,16 @@ class Driver:
         self._mark(acked=count, receipt=receipt)
 
 
+def segments_in(tree: Tree) -> list[tuple[str, bytes]]:
+    """The segments of the session with their bytes."""
+    return [
+        (path, data)
+        for path, data in tree.items()
+        if data is not None and path.startswith(SESSION + "/") and kind_of(path) == "segment"
+    ]
+
+
+@functools.lru_cache(maxsize=10_000)
 def kind_of(path: str) -> str:
     """What a file or directory is, as a role in a call site: "segment", "meta.tmp", "session" …"""
     if path in (STORE, SESSION):

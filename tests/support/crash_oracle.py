@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from durasess.engine import paths
@@ -21,9 +21,9 @@ from tests.support.crash_driver import (
     Options,
     fold,
     identity,
-    kind_of,
     make_clock,
     open_engine,
+    segments_in,
 )
 from tests.support.crash_states import CrashState, Settings, crash_states, entry_key, tree_key
 from tests.support.sim_files import SimFiles, Tree
@@ -51,6 +51,7 @@ class Oracle:
         self._make_files = make_files
         self._open_with = open_with
         self._verdicts: dict[Any, list[str]] = {}
+        self._sound_views: dict[int, _Check] = {}
         self._sound: dict[Any, list[str]] = {}
         self.recovered = 0
         self.continued = 0
@@ -59,30 +60,44 @@ class Oracle:
     def problems(self, state: CrashState, *, depth: int = 1) -> list[str]:
         """Everything that is wrong with what recovery makes of this tree; `depth` counts the
         crashes before it."""
-        view = (_view_key(state), identity(state.mark))
-        found = self._verdicts.get(view)
-        if found is None:
-            found = self._verdicts[view] = self._check(state.tree, state.mark, depth=depth)[0]
-        return found
+        view = _view_key(state)
+        moment = state.mark or Moment()
+        verdict = self._verdicts.get((view, identity(moment)))
+        if verdict is None:
+            verdict = self._again(state, moment, self._sound_views.get(view))
+        if verdict is None:
+            check, _ = self._check(state.tree, moment, depth=depth)
+            verdict = check.found
+            if not verdict:
+                self._sound_views[view] = check
+                check.let_go()
+        self._verdicts[view, identity(moment)] = verdict
+        return verdict
+
+    def _again(self, state: CrashState, moment: Moment, before: _Check | None) -> list[str] | None:
+        """The verdict on a view that was sound at another moment, when only its receipt is new;
+        None when all must be looked at again."""
+        if before is None or not before.holds_for(moment):
+            return None
+        check = _Check(self._make_files(state.tree), state.tree, moment, self._open_with, BOOT_NS)
+        return check.only_receipt()
 
     def nested_problems(
         self, state: CrashState, settings: Settings
     ) -> Iterator[tuple[int, list[str]]]:
         """The states of a second crash, at each point of the recovery from the first and of what
         is written after it; their keys and what is wrong with them."""
-        _, files = self._check(state.tree, state.mark, go_on=True)
+        _, files = self._check(state.tree, state.mark or Moment(), go_on=True)
         for second in crash_states(files.base, files.log, settings, identity=identity):
             self.nested += 1
             yield second.key, self.problems(second, depth=2)
 
     def _check(
-        self, tree: Tree, moment: Moment | None, *, go_on: bool = False, depth: int = 1
-    ) -> tuple[list[str], SimFiles]:
+        self, tree: Tree, moment: Moment, *, go_on: bool = False, depth: int = 1
+    ) -> tuple[_Check, SimFiles]:
         files = self._make_files(tree)
         files.reads = set()
         self.recovered += 1
-        moment = moment or Moment()
-        files.mark(moment)
         check = _Check(files, tree, moment, self._open_with, BOOT_NS * depth)
         try:
             check.read_only()
@@ -92,7 +107,7 @@ class Oracle:
             check.expect_unread()
         except Exception as error:  # every refusal is a finding
             check.found.append(f"{check.doing}: {type(error).__name__}: {error}")
-        return check.found, files
+        return check, files
 
     def _continue(self, check: _Check, engine: Engine, *, always: bool) -> None:
         """Append, close, recover again; once for each tree that recovery made."""
@@ -128,11 +143,38 @@ class _Check:
         self.doing = ""
         self._open_with = open_with
         self._clock = make_clock(boot_ns)
-        self._read_seq = 0
+        self._read_seq = -1
+        self._last_seq = 0
+        self._state: Any = None
+        unsettled = (*moment.unsettled, *segments_in(tree))
+        files.mark(moment._replace(unsettled=unsettled))
+
+    def let_go(self) -> None:
+        """Keep only what `holds_for` needs."""
+        self._unsettled = self.moment.unsettled
+        del self.files, self.tree, self.moment
+
+    def holds_for(self, moment: Moment) -> bool:
+        """Whether what was found also satisfies this moment, its receipt aside."""
+        first, last = self._read_seq, self._last_seq
+        if not moment.acked <= first <= last < len(moment.states):
+            return False
+        known = moment.unsettled == self._unsettled and moment.states[last] == self._state
+        return known and first in moment.ends and last in moment.ends
+
+    def only_receipt(self) -> list[str]:
+        """Open with the moment's receipt, and nothing else."""
+        self.doing = "receipt"
+        try:
+            self._open("read").close()
+        except Exception as error:
+            self.found.append(f"{self.doing}: {type(error).__name__}: {error}")
+        return self.found
 
     def read_only(self) -> None:
         """A reader and `verify` see a sound prefix and change nothing."""
         self.doing = "read"
+        self._expect_quarantined(self.tree, self.moment.unsettled)
         before = len(self.files.log)
         try:
             engine = self._open("read")
@@ -142,6 +184,7 @@ class _Check:
             return
         self._look(engine)
         self.look_at_events(engine)
+        self._expect_terminated(engine.last_seq)
         self._read_seq = engine.last_seq
         engine.close()
         self.doing = "verify"
@@ -162,14 +205,16 @@ class _Check:
         if self.found or last > len(self.moment.issued):
             engine.abandon()
             return None
-        self._expect_kept()
+        self._expect_quarantined(self.files.tree(), segments_in(self.tree))
         moment = self.moment
+        self._last_seq, self._state = last, moment.states[last]
         self.moment = moment._replace(
             acked=last,
             version=moment.version + 1,
             issued=moment.issued[:last],
             ends=tuple(end for end in moment.ends if end <= last),
             states=moment.states[: last + 1],
+            unsettled=(*moment.unsettled, *segments_in(self.tree)),
         )
         self.files.mark(self.moment)
         return engine
@@ -253,22 +298,27 @@ class _Check:
             if receipt is not None and event.seq == receipt.seq and event.crc != receipt.crc:
                 self.found.append(f"{self.doing}: seq {event.seq} has another crc than its receipt")
 
-    def _expect_kept(self) -> None:
-        """What was in the log and is not any more is in quarantine."""
-        after = self.files.tree()
+    def _expect_terminated(self, last: int) -> None:
+        """A reader never counts a line that lacks its line feed."""
+        start = b'\n{"seq":%d,' % last
+        for path, data in segments_in(self.tree):
+            at = data.find(start)
+            whole = at < 0 or data.find(b"\n", at + 1) > 0
+            self._expect(whole, f"{path}: seq {last} was counted without its line feed")
+
+    def _expect_quarantined(self, tree: Tree, unsettled: Iterable[tuple[str, bytes]]) -> None:
+        """Where a segment was replaced by a sealed copy, what is gone from it is in quarantine."""
         quarantine = [
             data
-            for path, data in after.items()
+            for path, data in tree.items()
             if data is not None and path.startswith(f"{SESSION}/{paths.QUARANTINE}/")
         ]
-        for path, old in self.tree.items():
-            if old is None or not path.startswith(SESSION + "/") or kind_of(path) != "segment":
+        for path, old in unsettled:
+            new = tree.get(path)
+            if new is None or new == old or _is_sealed(old) or not _is_sealed(new):
                 continue
-            new = after.get(path)
-            if new is None:
-                self.found.append(f"recover: {path} was removed")
-            elif not new.startswith(old) and not _is_kept(old, new, quarantine):
-                self.found.append(f"recover: bytes of {path} were thrown away")
+            kept = new.startswith(old) or _is_kept(old, new, quarantine)
+            self._expect(kept, f"bytes of {path} were thrown away")
 
     def _expect(self, holds: bool, otherwise: str) -> None:
         if not holds:
@@ -290,6 +340,11 @@ class _Numbered:
 
     def __init__(self, seq: int) -> None:
         self.seq = seq
+
+
+def _is_sealed(data: bytes) -> bool:
+    last_line = data[data.rfind(b"\n", 0, -1) + 1 :]
+    return last_line.startswith(b'{"seal":') and last_line.endswith(b"}\n")
 
 
 def _is_kept(old: bytes, new: bytes, quarantine: list[bytes]) -> bool:

@@ -91,7 +91,7 @@ class Failure:
 
 @dataclass
 class Totals:
-    """Counts over many plans. `distinct` holds 64 bits of the key of every state."""
+    """Counts over many plans. `distinct` holds 64 bits for each state: tree and acknowledged."""
 
     plans: int = 0
     states: int = 0
@@ -139,6 +139,15 @@ class Totals:
             f"  {self.reasons[reason]} like {failure}" for reason, failure in self.failures.items()
         ]
         return "\n".join(lines)
+
+
+_SPREAD = 0x9E37_79B9_7F4A_7C15
+
+
+def _short(state: CrashState) -> int:
+    """64 bits for a tree and what was acknowledged."""
+    acked, version = identity(state.mark) or (-2, 0)
+    return (state.key ^ ((acked + 2) * 1_000_003 + version) * _SPREAD) & 0xFFFF_FFFF_FFFF_FFFF
 
 
 KINDS = ("lost", "phantom", "refused", "other")
@@ -233,7 +242,7 @@ class Explorer:
         return len(driver.files.log) if start is None else start
 
     def _check(self, plan: Plan, settings: Settings, state: CrashState) -> None:
-        self.totals.distinct.add(state.key & 0xFFFF_FFFF_FFFF_FFFF)
+        self.totals.distinct.add(_short(state))
         problems = self.oracle.problems(state)
         if problems:
             self._note(plan, settings, state.key, None, problems)

@@ -1,0 +1,162 @@
+"""The command as a whole: help, version, exit statuses, pipes that close, terminals."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from durasess import __version__
+from durasess.cli.main import VERBS, main
+from tests.cli import sessions
+
+NAMES = [verb.__name__.rpartition(".")[2] for verb in VERBS]
+
+
+def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"durasess {__version__}\n"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_of_every_verb_is_one_imperative_line_and_an_example(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name, "--help"]) == 0
+    text = capsys.readouterr().out
+    summary = text.split("\n\n")[1].split("\n")[0]
+    assert summary.endswith(".") and summary.count(".") == 1
+    assert not summary.split()[0].endswith("s"), "say what to do, not what it does"
+    assert f"\nexample:\n  durasess {name} " in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_options_are_long_only(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main([name, "--help"])
+    words = re.split(r"[\s\[\](),]+", capsys.readouterr().out.replace("(-9)", ""))
+    assert [word for word in words if word.startswith("-") and not word.startswith("--")] == []
+
+
+def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    assert all(f"    {name} " in text for name in NAMES)
+    assert "example:\n  durasess inspect " in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["look"], ["inspect"], ["inspect", "x", "--at", "0"], ["drill", "--kills", "many"]],
+    ids=str,
+)
+def test_wrong_usage_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 2
+    assert "usage: durasess" in capsys.readouterr().err
+
+
+def test_abbreviated_option_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", "x", "--ev"]) == 2
+
+
+@pytest.mark.parametrize("name", ["inspect", "repair", "verify"])
+def test_no_session_is_status_3_and_changes_nothing(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([name, str(tmp_path / "absent")]) == 3
+    assert list(tmp_path.iterdir()) == []
+    said = capsys.readouterr()
+    assert "there is no session" in said.err + said.out
+
+
+def test_error_is_a_json_document_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", str(tmp_path / "absent"), "--json"]) == 3
+    said = json.loads(capsys.readouterr().out)
+    assert said["error"]["kind"] == "SessionNotFoundError"
+    assert said["error"]["path"] == str(tmp_path / "absent")
+
+
+def test_reader_that_has_seen_enough_causes_no_traceback(tmp_path: Path) -> None:
+    path = sessions.copy("clean", tmp_path)
+    source = subprocess.Popen(
+        sessions.command("inspect", str(path), "--events", "--json"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=sessions.environment(),
+    )
+    assert source.stdout is not None and source.stderr is not None
+    source.stdout.close()
+    errors = source.stderr.read()
+    source.stderr.close()
+    assert errors == b""
+    assert source.wait() == 141
+
+
+def test_head_gets_its_lines(tmp_path: Path) -> None:
+    path = sessions.copy("clean", tmp_path)
+    line = " ".join(sessions.command("inspect", str(path), "--events"))
+    done = subprocess.run(
+        ["sh", "-c", f"{line} | head -n 1"],
+        capture_output=True,
+        text=True,
+        env=sessions.environment(),
+        check=True,
+    )
+    assert done.stdout.startswith("session       s-clean")
+    assert done.stderr == ""
+
+
+def test_piped_output_has_no_escape_codes(tmp_path: Path) -> None:
+    path = sessions.copy("damaged-middle", tmp_path)
+    for arguments in (["inspect", str(path), "--events"], ["verify", str(path)]):
+        done = sessions.run(*arguments)
+        assert done.returncode == 1
+        assert "\x1b" not in done.stdout and "damage" in done.stdout
+
+
+def test_terminal_gets_colour_and_panels(tmp_path: Path) -> None:
+    path = sessions.copy("damaged-middle", tmp_path)
+    parent, child = pty.openpty()
+    environment = {**sessions.environment(), "TERM": "xterm-256color", "COLUMNS": "100"}
+    environment.pop("NO_COLOR", None)
+    process = subprocess.Popen(
+        sessions.command("inspect", str(path)), stdout=child, env=environment
+    )
+    os.close(child)
+    said = b""
+    while True:
+        try:
+            piece = os.read(parent, 4096)
+        except OSError:
+            break
+        if not piece:
+            break
+        said += piece
+    os.close(parent)
+    assert process.wait() == 1
+    assert b"\x1b[1;31mdamage" in said and "╭".encode() in said
+
+
+def test_ascii_only_output_escapes_what_it_cannot_show(tmp_path: Path) -> None:
+    environment = {**sessions.environment(), "PYTHONIOENCODING": "ascii"}
+    path = sessions.copy("clean", tmp_path)
+    done = subprocess.run(
+        sessions.command("inspect", str(path), "--events"),
+        capture_output=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stdout.isascii() and done.stderr == b""
+
+
+def test_command_without_a_report_imports_no_rich() -> None:
+    code = "import sys, durasess.cli.main; sys.exit('rich' in sys.modules)"
+    done = subprocess.run(
+        [*sessions.command()[:1], "-c", code], env=sessions.environment(), check=False
+    )
+    assert done.returncode == 0

@@ -1,0 +1,103 @@
+"""What is printed where: aligned text, panels, one JSON document, nothing that drives a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from durasess.cli.blocks import (
+    Block,
+    Column,
+    Fact,
+    Facts,
+    Listing,
+    Notes,
+    Row,
+    Table,
+    Value,
+    count,
+    printable,
+    span,
+)
+from durasess.cli.output import Output
+
+EVIL = "a\x1b[31mred\r\n\x9b2J\u202e"
+
+BLOCKS: list[Block] = [
+    Facts("", [Fact("session", "a1", "format 1"), Fact("path", "/x/[bold]y" + EVIL)]),
+    Table(
+        "", (Column("segment"), Column("bytes", right=True)), [Row(("one", "5"), "bad"), Row(("b", "1,200"))]
+    ),
+    Listing("", (Column("seq", right=True, width=4), Column("data", width=9)), [Row(("7", EVIL))]),
+    Notes("damage", ["first", EVIL], "bad"),
+    Value("event 7", {"text": EVIL, "n": 10**30}),
+]
+
+
+def shown(*, terminal: bool, as_json: bool = False) -> str:
+    """What an output prints of the blocks."""
+    stream = io.StringIO()
+    Output(stream, as_json=as_json, terminal=terminal).report({"n": 1}, lambda: BLOCKS)
+    return stream.getvalue()
+
+
+def test_plain_text_is_aligned_and_has_no_escape_codes() -> None:
+    escaped = printable(EVIL)
+    assert shown(terminal=False).split("\n") == [
+        "session   a1   format 1",
+        f"path      /x/[bold]y{escaped}",
+        "",
+        "segment   bytes",
+        "one           5",
+        "b         1,200",
+        "",
+        " seq  data",
+        f"   7  {escaped}",
+        "",
+        "damage",
+        "  first",
+        f"  {escaped}",
+        "",
+        "event 7",
+        "{",
+        r'  "text": "a\u001b[31mred\r\n\x9b2J\u202e",',
+        f'  "n": {10**30}',
+        "}",
+        "",
+    ]
+
+
+def test_terminal_gets_colour_but_nothing_that_came_from_a_session_acts_on_it() -> None:
+    text = shown(terminal=True)
+    assert "\x1b[1;31m" in text and "╭" in text
+    assert "\x1b[31mred" not in text and "\x9b" not in text and "\r" not in text
+    assert "\u202e" not in text
+    assert "[bold]y" in text
+
+
+def test_json_is_one_document_with_the_items_as_last_member() -> None:
+    stream = io.StringIO()
+    output = Output(stream, as_json=True, terminal=True)
+    output.report({"a": "é\ud800"}, lambda: BLOCKS, lambda: ("events", iter([{"n": 1}, {"n": 2}])))
+    assert json.loads(stream.getvalue()) == {"a": "é\ud800", "events": [{"n": 1}, {"n": 2}]}
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_json_without_items_is_an_empty_list() -> None:
+    stream = io.StringIO()
+    Output(stream, as_json=True).report({"a": 1}, lambda: [], lambda: ("events", iter([])))
+    assert json.loads(stream.getvalue()) == {"a": 1, "events": []}
+
+
+def test_progress_is_shown_on_a_terminal_alone() -> None:
+    for terminal, as_json in ((True, False), (False, False), (True, True)):
+        stream = io.StringIO()
+        with Output(stream, as_json=as_json, terminal=terminal).progress("kill", 2) as step:
+            step()
+            step()
+        assert bool(stream.getvalue()) == (terminal and not as_json)
+
+
+def test_numbers_as_people_read_them() -> None:
+    assert count(1, "event") == "1 event" and count(2000, "event") == "2,000 events"
+    assert span(401, 1117) == "401 to 1,117" and span(5, 5) == "5" and span(0, 7) == "up to 7"

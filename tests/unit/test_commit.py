@@ -1,0 +1,272 @@
+"""One committer: tickets are claimed once, settled once, run in order; who waits learns the truth."""
+
+import asyncio
+import threading
+
+import pytest
+
+from durasess.engine.commit import (
+    MAX_TOGETHER,
+    InlineScheduler,
+    ThreadScheduler,
+    Ticket,
+    settle_together,
+)
+from tests.support.sessions import PATIENCE_S, open_session, outcome_of
+
+
+def settle_all(tickets):
+    """A committer whose work is to say what it was given."""
+    settle_together([(ticket, ticket.work, None) for ticket in tickets if ticket.claim()])
+
+
+# Ticket
+
+
+def test_ticket_is_claimed_by_the_first_only():
+    ticket = Ticket("work")
+    assert ticket.claim()
+    assert not ticket.claim()
+
+
+def test_ticket_that_many_threads_claim_is_claimed_once():
+    ticket = Ticket("work")
+    start = threading.Barrier(8)
+    won = []
+
+    def claim():
+        start.wait()
+        won.append(ticket.claim())
+
+    threads = [threading.Thread(target=claim) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(won) == [False] * 7 + [True]
+
+
+def test_second_settle_changes_nothing():
+    ticket = Ticket("work")
+    ticket.settle("first")
+    ticket.settle(error=ValueError("second"))
+    assert ticket.outcome() == "first"
+
+
+def test_wait_hands_over_and_returns_the_result():
+    ticket = Ticket("work")
+    assert ticket.wait(lambda given: given.settle(given.work)) == "work"
+
+
+def test_wait_raises_the_error():
+    ticket = Ticket("work")
+    ticket.settle(error=ValueError("no"))
+    with pytest.raises(ValueError, match="no"):
+        ticket.wait()
+
+
+def interrupt(_ticket):
+    raise KeyboardInterrupt
+
+
+def test_wait_that_is_interrupted_before_the_claim_withdraws_the_work():
+    ticket = Ticket("work")
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ticket.wait(interrupt)
+    assert "nothing was written" in caught.value.__notes__[0]
+    assert not ticket.claim()
+
+
+def test_wait_that_is_interrupted_after_the_claim_says_the_outcome_is_unknown():
+    ticket = Ticket("work")
+    ticket.claim()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ticket.wait(interrupt)
+    assert "outcome of this call is unknown" in caught.value.__notes__[0]
+
+
+async def waiting_on(ticket, scheduler):
+    task = asyncio.create_task(ticket.wait_async(scheduler.submit))
+    await asyncio.sleep(0)
+    return task
+
+
+class NotYet(InlineScheduler):
+    """Keeps tickets until the test lets them through."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = []
+
+    def submit(self, ticket):
+        self.kept.append(ticket)
+
+
+def test_coroutine_wakes_with_the_result():
+    async def main():
+        ticket = Ticket("work", asyncio.get_running_loop().create_future())
+        scheduler = NotYet()
+        task = await waiting_on(ticket, scheduler)
+        threading.Thread(target=settle_all, args=(scheduler.kept,)).start()
+        return await asyncio.wait_for(task, PATIENCE_S)
+
+    assert asyncio.run(main()) == "work"
+
+
+def cancelled_note(*, claimed):
+    async def main():
+        ticket = Ticket("work", asyncio.get_running_loop().create_future())
+        task = await waiting_on(ticket, NotYet())
+        if claimed:
+            ticket.claim()
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError as cancelled:
+            return cancelled.__notes__[0], ticket.claim()
+
+    return asyncio.run(main())
+
+
+def test_cancelled_task_withdraws_what_was_not_begun():
+    note, still_free = cancelled_note(claimed=False)
+    assert "nothing was written" in note
+    assert not still_free
+
+
+def test_cancelled_task_whose_commit_began_learns_that_the_outcome_is_unknown():
+    note, _ = cancelled_note(claimed=True)
+    assert "outcome of this call is unknown" in note
+
+
+# ThreadScheduler
+
+
+def test_tickets_run_in_the_order_they_were_handed_over():
+    seen = []
+
+    def run(tickets):
+        seen.extend(ticket.work for ticket in tickets)
+        settle_all(tickets)
+
+    scheduler = ThreadScheduler()
+    scheduler.start(run)
+    tickets = [Ticket(n) for n in range(500)]
+    for ticket in tickets:
+        scheduler.submit(ticket)
+    scheduler.stop()
+    assert seen == list(range(500))
+    assert all(ticket.is_settled for ticket in tickets)
+
+
+def test_what_waits_together_is_run_together_up_to_a_limit():
+    sizes = []
+    gate = threading.Event()
+
+    def run(tickets):
+        gate.wait(PATIENCE_S)
+        sizes.append(len(tickets))
+        settle_all(tickets)
+
+    scheduler = ThreadScheduler()
+    scheduler.start(run)
+    for n in range(MAX_TOGETHER + 500):
+        scheduler.submit(Ticket(n))
+    gate.set()
+    scheduler.stop()
+    assert sum(sizes) == MAX_TOGETHER + 500
+    assert max(sizes) == MAX_TOGETHER
+
+
+def test_committer_is_a_daemon_so_that_a_stuck_disk_does_not_hold_up_the_exit():
+    scheduler = ThreadScheduler("name-of-it")
+    scheduler.start(settle_all)
+    (thread,) = [one for one in threading.enumerate() if one.name == "name-of-it"]
+    assert thread.daemon
+    scheduler.stop()
+    assert not thread.is_alive()
+
+
+def test_background_job_runs_beside_the_committer():
+    done = threading.Event()
+    ThreadScheduler().background(done.set)
+    assert done.wait(PATIENCE_S)
+
+
+def test_stop_inside_the_committer_does_not_wait_for_itself():
+    scheduler = ThreadScheduler()
+    stopped = threading.Event()
+
+    def run(_tickets):
+        scheduler.stop()
+        stopped.set()
+
+    scheduler.start(run)
+    scheduler.submit(Ticket("work"))
+    assert stopped.wait(PATIENCE_S)
+
+
+def test_ticket_handed_over_after_the_stop_is_not_left_waiting():
+    scheduler = ThreadScheduler()
+    scheduler.start(settle_all)
+    scheduler.stop()
+    outcome = outcome_of(lambda: Ticket("late").wait(scheduler.submit))
+    assert isinstance(outcome, Exception)
+
+
+# InlineScheduler
+
+
+def test_inline_commit_runs_inside_the_call():
+    scheduler = InlineScheduler()
+    scheduler.start(settle_all)
+    assert Ticket("work").wait(scheduler.submit) == "work"
+
+
+def test_inline_background_jobs_wait_and_run_oldest_first():
+    scheduler = InlineScheduler()
+    seen = []
+    scheduler.background(lambda: seen.append(1))
+    scheduler.background(lambda: seen.append(2))
+    assert seen == []
+    assert scheduler.run_background()
+    assert seen == [1]
+    assert scheduler.run_background()
+    assert not scheduler.run_background()
+    assert seen == [1, 2]
+
+
+def test_inline_wait_runs_the_jobs_that_the_ticket_needs():
+    scheduler = InlineScheduler()
+    ticket = Ticket(None)
+    scheduler.background(lambda: ticket.settle("made"))
+    assert scheduler.wait(ticket) == "made"
+
+
+# settle_together
+
+
+def test_coroutines_of_a_closed_loop_are_passed_over():
+    loop = asyncio.new_event_loop()
+    future = loop.create_future()
+    loop.close()
+    ticket = Ticket("work", future)
+    settle_together([(ticket, "result", None)])
+    assert ticket.outcome() == "result"
+
+
+def test_cancelled_append_of_an_engine_is_withdrawn_or_written(tmp_path):
+    async def main(engine):
+        tasks = [asyncio.create_task(engine.append_async("counted", n)) for n in range(50)]
+        await asyncio.sleep(0)
+        for task in tasks[::2]:
+            task.cancel()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    with open_session(tmp_path / "s1") as engine:
+        outcomes = asyncio.run(main(engine))
+        kept = [n for n in range(50) if not isinstance(outcomes[n], BaseException)]
+        assert set(range(1, 50, 2)) <= set(kept) <= set(engine.state)
+        assert [receipt.seq for receipt in outcomes if not isinstance(receipt, BaseException)] == [
+            engine.state.index(n) + 1 for n in kept
+        ]

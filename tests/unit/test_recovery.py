@@ -1,0 +1,217 @@
+"""Disk → state: from the newest good snapshot, to the end or to the first damage; changes nothing."""
+
+import errno
+
+import msgspec
+import pytest
+
+from durasess import CorruptionError, FormatVersionError, Migration, Receipt, SessionNotFoundError
+from durasess.engine import recovery
+from durasess.engine.files import RealFiles
+from durasess.engine.fold import Fold
+from tests.support.sessions import (
+    SIM_PATH,
+    append_bytes,
+    collect,
+    flip_bit,
+    make_segments,
+    make_session,
+    make_snapshots,
+    make_unclean,
+    open_inline,
+    open_sim,
+    replace_line,
+    segment_path,
+    sim_disk,
+    unacknowledged,
+    unchanged,
+)
+
+LIST = Fold(initial=list, apply=collect)
+
+
+def recovered(path, *, fold=LIST, writer=False, at_least=None):
+    return recovery.recover(RealFiles(), str(path), fold, at_least=at_least, writer=writer)
+
+
+# recover
+
+
+def test_state_is_what_the_events_fold_into(tmp_path):
+    path = make_session(tmp_path / "s1")
+    with unchanged(path):
+        found = recovered(path)
+    assert found.state == [1, 2, 3]
+    assert (found.report.clean, found.report.last_seq, found.report.replayed) == (True, 3, 3)
+    assert found.next_segment == 2
+
+
+def test_events_after_the_snapshot_alone_are_replayed(tmp_path):
+    path = make_snapshots(tmp_path / "s1", 2)
+    engine = open_inline(path)
+    engine.append("counted", 3)
+    engine.abandon()
+    found = recovered(path)
+    assert found.state == [1, 2, 3]
+    assert (found.report.snapshot_seq, found.report.replayed) == (2, 1)
+
+
+def test_session_with_only_meta_is_empty(tmp_path):
+    open_inline(tmp_path / "s1").close()
+    found = recovered(tmp_path / "s1")
+    assert (found.state, found.place.seq, found.next_segment) == ([], 0, 1)
+
+
+def test_missing_session_is_not_found(tmp_path):
+    with pytest.raises(SessionNotFoundError):
+        recovered(tmp_path / "s1")
+
+
+def test_unsealed_segment_is_not_a_clean_end(tmp_path):
+    found = recovered(make_unclean(tmp_path / "s1"))
+    assert not found.report.clean
+    assert found.unsealed is not None
+
+
+def test_torn_batch_is_left_out_whole(tmp_path):
+    path = make_unclean(tmp_path / "s1")
+    append_bytes(segment_path(path), unacknowledged(path, 4, 5, 6)[:-10])
+    for writer in (False, True):
+        found = recovered(path, writer=writer)
+        assert found.state == [1, 2, 3]
+        assert found.report.torn is not None
+        assert found.report.damage == []
+
+
+def test_batch_that_lacks_only_its_line_feed_is_the_writers_alone(tmp_path):
+    path = make_unclean(tmp_path / "s1")
+    append_bytes(segment_path(path), unacknowledged(path, 4)[:-1])
+    assert recovered(path, writer=False).state == [1, 2, 3]
+    assert recovered(path, writer=True).state == [1, 2, 3, 4]
+
+
+def test_folding_stops_at_the_first_damage(tmp_path):
+    path = make_segments(tmp_path / "s1", 3)
+    replace_line(segment_path(path, 2), 1, b"@@@@")
+    found = recovered(path)
+    assert found.state == [1, 2]
+    (damage,) = found.report.damage
+    assert (damage.first_seq, damage.path) == (3, str(segment_path(path, 2)))
+
+
+def test_apply_that_raises_stops_the_fold_before_its_event(tmp_path):
+    def picky(state, event):
+        if event.data == 2:
+            raise ValueError("two")
+        state.append(event.data)
+
+    found = recovered(make_session(tmp_path / "s1"), fold=Fold(initial=list, apply=picky))
+    assert (found.state, found.place.seq) == ([1], 1)
+    assert [(one.rule, one.first_seq) for one in found.report.damage] == [("apply", 2)]
+    assert isinstance(found.apply_error, ValueError)
+
+
+def test_event_ids_of_snapshot_and_tail_are_known(tmp_path):
+    engine = open_inline(tmp_path / "s1")
+    engine.append("t", 1, event_id="a")
+    engine.snapshot()
+    engine.append("t", 2, event_id="b")
+    engine.abandon()
+    assert {name: one.seq for name, one in recovered(tmp_path / "s1").event_ids.items()} == {
+        "a": 1,
+        "b": 2,
+    }
+
+
+def test_events_are_migrated_before_they_are_folded(tmp_path):
+    path = make_session(tmp_path / "s1")
+    tenfold = Migration(event=lambda event: msgspec.structs.replace(event, data=event.data * 10))
+    fold = Fold(initial=list, apply=collect, schema_version=2, migrations={1: tenfold})
+    assert recovered(path, fold=fold).state == [10, 20, 30]
+
+
+def test_missing_migration_is_refused(tmp_path):
+    path = make_session(tmp_path / "s1")
+    with pytest.raises(FormatVersionError, match=r"migrations\[1\]"):
+        recovered(path, fold=Fold(initial=list, apply=collect, schema_version=2))
+
+
+def test_error_of_the_system_in_the_middle_of_the_log_is_raised():
+    files = sim_disk()
+    engine = open_sim(files)
+    engine.append("t", 1)
+    engine.abandon()
+    files.fail("read_at", where="events_0001.jsonl", code=errno.EIO)
+    with pytest.raises(Exception) as caught:
+        recovery.recover(files, SIM_PATH, LIST, writer=True)
+    assert getattr(caught.value, "errno", None) == errno.EIO
+
+
+# at_least
+
+
+def receipts_of(path):
+    engine = open_inline(path)
+    found = [engine.append("t", n) for n in range(1, 5)]
+    engine.snapshot()
+    found.append(engine.append("t", 5))
+    engine.close()
+    return found
+
+
+def test_every_receipt_of_the_log_is_reached(tmp_path):
+    for receipt in receipts_of(tmp_path / "s1"):
+        assert recovered(tmp_path / "s1", at_least=receipt).place.seq == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"seq": 6}, "1 acknowledged events are missing"),
+        ({"crc": "00000000"}, "another event stands there"),
+        ({"session_id": "s2"}, "of session 's2'"),
+        ({"durable": False}, "proves nothing"),
+    ],
+)
+@pytest.mark.parametrize("index", [1, 3, 4])
+def test_receipt_that_is_not_reached_is_corruption(tmp_path, change, reason, index):
+    receipt = receipts_of(tmp_path / "s1")[index]
+    fields = {name: getattr(receipt, name) for name in ("session_id", "seq", "crc", "durable")}
+    with unchanged(tmp_path), pytest.raises(CorruptionError, match=reason):
+        recovered(tmp_path / "s1", at_least=Receipt(**{**fields, **change}))
+
+
+def test_receipt_whose_segment_was_pruned_is_accepted(tmp_path):
+    path = make_snapshots(tmp_path / "s1", 4)
+    engine = open_inline(path)
+    assert engine.prune().segments == [1, 2, 3]
+    engine.close()
+    assert recovered(path, at_least=Receipt("s1", 1, "00000000")).place.seq == 4
+
+
+# refuse
+
+
+def test_sound_session_is_not_refused(tmp_path):
+    recovery.refuse(recovered(make_unclean(tmp_path / "s1")))
+
+
+def test_damage_is_refused_with_place_seq_and_report(tmp_path):
+    path = make_unclean(tmp_path / "s1")
+    flip_bit(segment_path(path), 250)
+    found = recovered(path)
+    with pytest.raises(CorruptionError) as caught:
+        recovery.refuse(found)
+    error = caught.value
+    assert (error.path, error.seq) == (str(segment_path(path)), 1)
+    assert error.offset == found.report.damage[0].offset
+    assert error.report is found.report
+
+
+def test_newer_schema_is_refused_for_writing(tmp_path):
+    path = make_session(tmp_path / "s1", schema_version=2)
+    found = recovered(path)
+    assert found.report.newer_schema
+    assert found.state == [1, 2, 3]
+    with pytest.raises(FormatVersionError, match="schema version 2"):
+        recovery.refuse(found)

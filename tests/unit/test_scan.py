@@ -1,0 +1,572 @@
+"""The one scanner: whole batches, the torn tail, every kind of damage, and what lies behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from durasess.engine import codec, scan, segment
+from durasess.engine.scan import Place, Scan
+from durasess.errors import FormatVersionError
+from tests.support.lines import (
+    DIRECTORY,
+    SESSION,
+    START,
+    SegmentBytes,
+    batch,
+    disk_with_segment,
+    flips,
+    line,
+    place_after,
+    scanned,
+    segment_path,
+)
+
+PATH = segment_path()
+BOM = b"\xef\xbb\xbf"
+
+
+def three_batches() -> SegmentBytes:
+    """Events 1, 2 to 4, 5 in a segment without a seal."""
+    made = SegmentBytes()
+    for count in (1, 3, 1):
+        made.add(count)
+    return made
+
+
+def sealed() -> SegmentBytes:
+    made = three_batches()
+    made.seal()
+    return made
+
+
+def lines_of(made: SegmentBytes) -> list[bytes]:
+    return made.content.splitlines(keepends=True)
+
+
+def offset_of(made: SegmentBytes, index: int) -> int:
+    """Where a line begins; 0 is the header."""
+    return len(b"".join(lines_of(made)[:index]))
+
+
+def with_line(made: SegmentBytes, index: int, replacement: bytes) -> bytes:
+    """The segment with other bytes in place of one line."""
+    found = lines_of(made)
+    found[index] = replacement
+    return b"".join(found)
+
+
+def damaged(text: bytes) -> bytes:
+    """A line one of whose bytes in the middle was changed."""
+    at = len(text) // 2
+    return text[:at] + bytes([text[at] ^ 1]) + text[at + 1 :]
+
+
+def assert_damage(content: bytes, rule: str, offset: int, **options: Any) -> None:
+    """One damage at this place, and nothing is taken for torn."""
+    seen = scanned(content, **options)
+    found = seen.only_damage
+    assert (found.path, found.rule, found.offset) == (PATH, rule, offset), found
+    assert seen.scan.torn is None and seen.scan.kept == []
+
+
+# Whole segments
+
+
+def test_batches_are_given_whole_and_in_order() -> None:
+    made = three_batches()
+    seen = scanned(made.content, follows=START)
+    assert seen.seqs == [[1], [2, 3, 4], [5]]
+    assert (seen.scan.damage, seen.scan.torn, seen.scan.kept) == ([], None, [])
+    assert (seen.scan.place, seen.scan.end, seen.scan.events) == (made.place, made.end, 5)
+    assert seen.scan.seal is None and seen.scan.edited is False
+
+
+def test_record_is_its_line_with_its_place() -> None:
+    made = three_batches()
+    records = [record for found in scanned(made.content).batches for record in found]
+    for index, record in enumerate(records, 1):
+        text = lines_of(made)[index].removesuffix(b"\n")
+        assert (record.offset, record.line) == (offset_of(made, index), text)
+        assert (record.crc, record.proven) == (codec.stored_crc(text), True)
+    assert [record.batch for record in records] == [None, 0, 0, 3, None]
+
+
+def test_segment_with_a_header_only_is_whole() -> None:
+    seen = scanned(SegmentBytes().content)
+    assert (seen.seqs, seen.scan.damage, seen.scan.place) == ([], [], START)
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_sealed_segment_is_whole_wherever_it_stands(is_last: bool) -> None:
+    made = sealed()
+    seen = scanned(made.content, is_last=is_last)
+    assert (seen.seqs, seen.scan.damage) == ([[1], [2, 3, 4], [5]], [])
+    assert seen.scan.seal is not None and seen.scan.seal.last_seq == 5
+    assert seen.scan.end == made.end
+
+
+def test_sealed_segment_without_events_is_whole() -> None:
+    made = SegmentBytes(2, after=Place(7, 9))
+    made.seal()
+    seen = scanned(made.content, number=2, is_last=False, follows=Place(7, 9))
+    assert (seen.seqs, seen.scan.damage, seen.scan.place) == ([], [], Place(7, 9))
+
+
+def test_compressed_segment_reads_like_a_plain_one() -> None:
+    made = sealed()
+    plain, compressed = scanned(made.content), scanned(made.content, compressed=True)
+    assert compressed.batches == plain.batches
+    assert compressed.scan.info().compressed and not plain.scan.info().compressed
+
+
+def test_info_says_what_was_read() -> None:
+    made = SegmentBytes(7, after=Place(40, 9))
+    made.add(2)
+    made.seal()
+    seen = scanned(made.content, number=7)
+    info = seen.scan.info()
+    assert (info.path, info.number, info.bytes) == (segment_path(7), 7, made.end)
+    assert (info.events, info.first_seq, info.last_seq) == (2, 41, 42)
+    assert info.sealed and seen.scan.number == 7
+
+
+def test_place_is_named_in_messages() -> None:
+    assert str(Place(7, 0x0A1B)) == "seq 7 with chain value 00000a1b"
+
+
+# What an editor left
+
+
+@pytest.mark.parametrize("begin", [b"", BOM])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_byte_order_mark_and_crlf_are_passed_over_and_said(begin: bytes, end: bytes) -> None:
+    made = sealed()
+    seen = scanned(begin + made.content.replace(b"\n", end))
+    assert (seen.scan.damage, seen.seqs) == ([], [[1], [2, 3, 4], [5]])
+    assert seen.scan.edited is (begin != b"" or end != b"\n")
+    assert seen.scan.seal is not None
+
+
+def test_crlf_in_one_line_only_is_said_too() -> None:
+    made = three_batches()
+    seen = scanned(with_line(made, 3, lines_of(made)[3][:-1] + b"\r\n"))
+    assert (seen.scan.damage, seen.scan.edited) == ([], True)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_torn_tail_of_an_edited_segment_is_torn(count: int) -> None:
+    made = SegmentBytes()
+    made.add()
+    rest = b"".join(batch(made.place, 3).splitlines(keepends=True)[:count])
+    seen = scanned((made.content + rest).replace(b"\n", b"\r\n"))
+    assert seen.scan.damage == [] and seen.scan.torn is not None
+
+
+@pytest.mark.parametrize(
+    ("index", "text"), [(0, b"\r\r\n"), (2, b"\r\r\n"), (2, b"\n\r\n"), (2, b" \n")]
+)
+def test_anything_else_at_the_end_of_a_line_is_damage(index: int, text: bytes) -> None:
+    made = three_batches()
+    seen = scanned(with_line(made, index, lines_of(made)[index][:-1] + text))
+    assert seen.scan.damage != []
+
+
+def test_byte_order_mark_elsewhere_is_damage() -> None:
+    made = three_batches()
+    assert_damage(with_line(made, 1, BOM + lines_of(made)[1]), "line", offset_of(made, 1))
+
+
+# Header
+
+
+def test_empty_segment_is_damage() -> None:
+    assert_damage(b"", "header", 0)
+    assert scanned(b"").only_damage.first_seq == 1
+
+
+def test_header_cut_anywhere_is_damage_and_never_torn() -> None:
+    header = SegmentBytes().content
+    for size in range(1, len(header)):
+        for content in (header[:size], header[:size].ljust(len(header), b"\0")):
+            seen = scanned(content)
+            assert seen.only_damage.offset == 0 and seen.scan.torn is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule", "reason"),
+    [
+        ({"session_id": "s2"}, "session", "the header is not valid: it belongs to session 's2'"),
+        ({"segment": 2}, "header", "the header is not valid: it says it is segment 2"),
+        (
+            {"first_seq": 2},
+            "header",
+            "the header is not valid: it follows seq 1 with chain value 00000000, but the log is "
+            "at seq 0 with chain value 00000000",
+        ),
+        (
+            {"chain": "00000001"},
+            "header",
+            "the header is not valid: it follows seq 0 with chain value 00000001, but the log is "
+            "at seq 0 with chain value 00000000",
+        ),
+    ],
+)
+def test_header_of_another_place_is_damage(changes: Any, rule: str, reason: str) -> None:
+    seen = scanned(SegmentBytes(**changes).content, follows=START)
+    assert (seen.only_damage.rule, seen.only_damage.reason) == (rule, reason)
+    assert (seen.only_damage.offset, seen.only_damage.first_seq) == (0, 1)
+    assert seen.scan.header is None
+
+
+def test_segment_whose_predecessor_is_not_known_says_itself_where_it_begins() -> None:
+    made = SegmentBytes(after=Place(40, 9))
+    made.add(2)
+    seen = scanned(made.content)
+    assert (seen.scan.damage, seen.seqs, seen.scan.place) == ([], [[41, 42]], made.place)
+
+
+def test_damaged_header_leaves_the_events_behind_it_readable() -> None:
+    made = three_batches()
+    seen = scanned(with_line(made, 0, damaged(lines_of(made)[0])))
+    assert seen.only_damage.offset == 0 and seen.only_damage.rule in ("crc", "json", "header")
+    assert seen.seqs == [[1], [2], [3], [4], [5]]
+    assert seen.scan.info().first_seq == 0
+
+
+def test_missing_header_is_damage_and_the_first_line_is_read_as_an_event() -> None:
+    made = three_batches()
+    seen = scanned(b"".join(lines_of(made)[1:]))
+    assert (seen.only_damage.rule, seen.only_damage.offset) == ("header", 0)
+    assert seen.seqs == [[1], [2], [3], [4], [5]]
+
+
+def test_newer_format_is_another_error() -> None:
+    with pytest.raises(FormatVersionError) as caught:
+        scanned(SegmentBytes(format=2).content)
+    assert caught.value.path == PATH
+
+
+# Torn tail
+
+
+def test_torn_tail_says_file_offset_size_and_reason() -> None:
+    made = three_batches()
+    rest = batch(made.place, 1)[:40]
+    seen = scanned(made.content + rest)
+    torn = seen.scan.torn
+    assert torn is not None
+    assert (torn.path, torn.offset, torn.size, torn.kept) == (PATH, made.end, 40, 0)
+    assert torn.reason == "the last line has no line feed"
+    assert (seen.scan.damage, seen.scan.kept, seen.scan.place) == ([], [], made.place)
+    assert (seen.seqs, seen.scan.events) == ([[1], [2, 3, 4], [5]], 5)
+
+
+def test_torn_tail_begins_at_the_batch_and_not_at_the_line() -> None:
+    made = three_batches()
+    lines = batch(made.place, 3).splitlines(keepends=True)
+    for rest in (lines[0], lines[0] + lines[1], lines[0] + lines[1][:9], lines[0] + bytes(9)):
+        seen = scanned(made.content + rest)
+        assert seen.scan.torn is not None and seen.scan.damage == []
+        assert (seen.scan.torn.offset, seen.scan.torn.size) == (made.end, len(rest))
+        assert (seen.seqs, seen.scan.place) == ([[1], [2, 3, 4], [5]], made.place)
+
+
+def test_first_write_of_a_segment_can_be_torn() -> None:
+    made = SegmentBytes()
+    for rest in (b"{", bytes(9), batch(START, 2).splitlines(keepends=True)[0]):
+        seen = scanned(made.content + rest)
+        assert seen.scan.torn is not None and seen.scan.torn.offset == made.end
+
+
+def test_batch_that_lacks_only_its_line_feed_is_torn_and_its_lines_are_kept_aside() -> None:
+    made = three_batches()
+    rest = batch(made.place, 2)[:-1]
+    seen = scanned(made.content + rest)
+    assert seen.scan.torn is not None and seen.scan.torn.kept == 2
+    assert seen.seqs == [[1], [2, 3, 4], [5]], "a reader leaves them out"
+    kept = seen.scan.kept
+    assert [record.seq for record in kept] == [6, 7]
+    assert [record.batch for record in kept] == [0, 2]
+    assert b"\n".join(record.line for record in kept) == rest
+    assert [made.end + rest.index(record.line) for record in kept] == [r.offset for r in kept]
+    assert kept[-1].crc == place_after(rest + b"\n", made.place).chain
+
+
+def test_seal_that_is_torn_is_no_seal() -> None:
+    made = three_batches()
+    seal = made.seal_line()
+    for rest in (seal[:5], seal[:-1], seal[:30] + bytes(60)):
+        seen = scanned(made.content + rest)
+        assert seen.scan.torn is not None and seen.scan.torn.offset == made.end
+        assert seen.scan.seal is None and seen.scan.damage == []
+
+
+def rests_that_can_be_torn(made: SegmentBytes) -> list[bytes]:
+    lines = batch(made.place, 2)
+    return [lines[:40], lines[:-1], lines.splitlines(keepends=True)[0], bytes(30)]
+
+
+def test_only_the_last_segment_can_be_torn() -> None:
+    made = three_batches()
+    for rest in rests_that_can_be_torn(made):
+        assert scanned(made.content + rest).scan.torn is not None
+        seen = scanned(made.content + rest, is_last=False)
+        assert seen.scan.torn is None and seen.only_damage.offset is not None
+        assert seen.only_damage.offset >= made.end
+
+
+def test_sealed_segment_cannot_be_torn() -> None:
+    made = sealed()
+    for rest in rests_that_can_be_torn(made):
+        assert_damage(made.content + rest, "seal", made.end)
+
+
+def test_end_too_large_for_one_write_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = three_batches()
+    monkeypatch.setattr(scan, "MAX_TORN_BYTES", 100)
+    assert scanned(made.content + bytes(100)).scan.torn is not None
+    assert_damage(made.content + bytes(101), "line feed", made.end)
+
+
+# Damage
+
+
+def test_every_flipped_bit_of_the_last_acknowledged_batch_is_damage_and_never_torn() -> None:
+    for count in (1, 2):
+        made = SegmentBytes()
+        made.add()
+        end = made.end
+        write = made.add(count, "  @@  ")
+        for changed in flips(write):
+            seen = scanned(made.content[:end] + changed)
+            assert seen.scan.torn is None and seen.scan.kept == []
+            found = seen.only_damage
+            assert found.offset is not None and found.offset >= end
+            assert seen.seqs[0] == [1]
+
+
+def test_every_flipped_bit_of_a_sealed_segment_is_damage() -> None:
+    made = SegmentBytes()
+    made.add(2)
+    made.seal()
+    header = lines_of(made)[0]
+    for changed in flips(made.content[len(header) :]):
+        seen = scanned(header + changed, follows=START)
+        assert seen.scan.damage != [] and seen.scan.torn is None
+
+
+def test_damaged_line_is_named_by_offset_and_seqs_and_what_follows_is_read() -> None:
+    made = sealed()
+    seen = scanned(with_line(made, 1, damaged(lines_of(made)[1])))
+    found = seen.only_damage
+    assert (found.rule, found.offset) == ("crc", offset_of(made, 1))
+    assert found.reason.startswith("checksum: stored ")
+    assert (found.first_seq, found.last_seq) == (1, 1)
+    assert seen.seqs == [[2], [3], [4], [5]]
+    assert seen.scan.place == made.place
+
+
+def test_first_line_behind_damage_is_not_proven_and_those_after_it_hang_on_it() -> None:
+    made = three_batches()
+    seen = scanned(with_line(made, 1, damaged(lines_of(made)[1])))
+    proven = [(record.seq, record.proven) for found in seen.batches for record in found]
+    assert proven == [(2, False), (3, True), (4, True), (5, True)]
+
+
+def test_lines_of_a_batch_before_the_damage_in_it_are_given() -> None:
+    made = three_batches()
+    seen = scanned(with_line(made, 4, damaged(lines_of(made)[4])))
+    assert (seen.only_damage.offset, seen.only_damage.first_seq) == (offset_of(made, 4), 4)
+    assert seen.seqs == [[1], [2, 3], [5]]
+    assert seen.scan.events == 4
+
+
+def test_damage_that_is_not_followed_by_anything_has_no_last_seq() -> None:
+    made = three_batches()
+    seen = scanned(with_line(made, 5, damaged(lines_of(made)[5])))
+    assert (seen.only_damage.first_seq, seen.only_damage.last_seq) == (5, None)
+    assert (seen.seqs, seen.scan.place.seq) == ([[1], [2, 3, 4]], 4)
+
+
+def test_lost_line_is_damage_with_the_seqs_it_cost() -> None:
+    made = three_batches()
+    for index, (first, last) in {1: (1, 1), 3: (3, 3)}.items():
+        found = scanned(with_line(made, index, b"")).only_damage
+        assert (found.rule, found.offset) == ("seq", offset_of(made, index))
+        assert (found.first_seq, found.last_seq) == (first, last)
+        assert found.reason == f"expected seq {first}, found seq {first + 1}"
+
+
+def test_inserted_line_is_damage_that_cost_no_seq() -> None:
+    made = three_batches()
+    seen = scanned(with_line(made, 2, b"inserted\n" + lines_of(made)[2]))
+    found = seen.only_damage
+    assert (found.rule, found.offset) == ("line", offset_of(made, 2))
+    assert found.reason == "neither an event nor a seal: b'inserted'"
+    assert (found.first_seq, found.last_seq) == (None, None)
+    assert all(record.proven for batches in seen.batches for record in batches)
+    assert seen.scan.place == made.place
+
+
+def test_line_that_stands_twice_is_damage() -> None:
+    made = three_batches()
+    again = lines_of(made)[1]
+    seen = scanned(with_line(made, 1, again + again))
+    assert (seen.only_damage.rule, seen.only_damage.offset) == ("seq", offset_of(made, 2))
+    assert seen.only_damage.reason == "expected seq 2, found seq 1"
+    assert seen.seqs == [[1], [2], [3], [4], [5]]
+
+
+def test_lines_that_changed_places_are_damage() -> None:
+    made = three_batches()
+    found = lines_of(made)
+    found[1], found[5] = found[5], found[1]
+    seen = scanned(b"".join(found))
+    assert [damage.rule for damage in seen.scan.damage] == ["seq", "seq"]
+    assert [damage.offset for damage in seen.scan.damage] == [
+        offset_of(made, 1),
+        offset_of(made, 2),
+    ]
+
+
+def test_each_gap_is_one_damage_however_many_lines_it_takes() -> None:
+    made = three_batches()
+    broken = with_line(made, 1, b"x\n\nz\n")
+    broken = broken.replace(lines_of(made)[4], damaged(lines_of(made)[4]))
+    seen = scanned(broken)
+    assert [(found.first_seq, found.last_seq) for found in seen.scan.damage] == [(1, 1), (4, 4)]
+    assert [found.rule for found in seen.scan.damage] == ["line", "line"] or seen.seqs
+    assert seen.seqs == [[2], [3], [5]]
+
+
+def test_line_behind_damage_without_the_fields_of_an_event_is_damage_too() -> None:
+    made = three_batches()
+    broken = with_line(made, 1, b"x\n" + line(START, seq=9).replace(b'"data":null', b'"none":null'))
+    seen = scanned(broken)
+    assert seen.only_damage.offset == offset_of(made, 1)
+    assert seen.seqs == [[2], [3], [4], [5]]
+
+
+def test_end_without_a_line_feed_behind_damage_is_damage() -> None:
+    made = three_batches()
+    content = with_line(made, 1, b"x\n") + batch(made.place, 1)[:-1]
+    seen = scanned(content)
+    assert [found.rule for found in seen.scan.damage] == ["line", "line feed"]
+    assert (seen.scan.torn, seen.scan.kept) == (None, [])
+
+
+@pytest.mark.parametrize("b", [None, 1, 2, 4])
+def test_batch_of_another_length_than_it_says_is_damage(b: int | None) -> None:
+    made = three_batches()
+    first, second, third = batch(made.place, 3).splitlines(keepends=True)
+    last = line(place_after(first + second, made.place), b=b)
+    assert_damage(made.content + first + second + last, "batch", made.end + len(first + second))
+    assert scanned(made.content + first + second + third).scan.damage == []
+
+
+@pytest.mark.parametrize("b", [1, 2, 3])
+def test_line_alone_that_ends_a_batch_is_damage(b: int) -> None:
+    made = three_batches()
+    seen = scanned(made.content + line(made.place, b=b))
+    assert seen.only_damage.offset == made.end and seen.scan.torn is None
+
+
+def test_unfinished_batch_in_a_segment_that_is_not_the_last_is_damage() -> None:
+    made = three_batches()
+    rest = b"".join(batch(made.place, 3).splitlines(keepends=True)[:2])
+    seen = scanned(made.content + rest, is_last=False)
+    assert (seen.only_damage.rule, seen.only_damage.offset) == ("batch", made.end)
+    assert seen.only_damage.reason == "2 lines of an unfinished batch"
+    assert seen.seqs[-1] == [6, 7], "what can be read is given"
+
+
+def test_segment_without_a_seal_that_is_not_the_last_is_damage() -> None:
+    made = three_batches()
+    assert_damage(made.content, "seal", made.end, is_last=False)
+    assert scanned(made.content, is_last=False).only_damage.first_seq == 6
+
+
+def test_damage_in_a_segment_without_a_seal_is_said_once() -> None:
+    made = three_batches()
+    broken = with_line(made, 1, damaged(lines_of(made)[1]))
+    assert_damage(broken, "crc", offset_of(made, 1), is_last=False)
+
+
+# Seal
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"seal": 2}, {"last_seq": 4}, {"last_seq": 6}, {"events": 4}, {"blake2b": "00" * 16}],
+)
+def test_seal_that_does_not_fit_the_bytes_before_it_is_damage(changes: Any) -> None:
+    made = three_batches()
+    end = made.end
+    made.seal(**changes)
+    assert_damage(made.content, "seal", end)
+    reason = scanned(made.content).only_damage.reason
+    assert reason.startswith("the seal says (") and "the bytes before it (1, 5, 5, " in reason
+
+
+def test_seal_of_another_chain_is_damage() -> None:
+    made = three_batches()
+    other = three_batches()
+    other.place = made.place._replace(chain=made.place.chain ^ 1)
+    assert_damage(made.content + other.seal_line(), "crc", made.end)
+
+
+def test_seal_inside_a_batch_is_damage() -> None:
+    made = three_batches()
+    first = batch(made.place, 2).splitlines(keepends=True)[0]
+    made.content += first
+    assert_damage(made.content + made.seal_line(), "batch", made.end, is_last=False)
+    made.place = place_after(first, made.place)
+    assert_damage(
+        three_batches().content + first + three_batches().seal_line(), "crc", made.end
+    )
+
+
+def test_bytes_behind_the_seal_are_damage_said_once() -> None:
+    made = sealed()
+    following = batch(made.place, 1)
+    for behind in (b"\n", b"x", b"\0", following, following + following, made.seal_line()):
+        assert_damage(made.content + behind, "seal", made.end)
+        assert scanned(made.content + behind).only_damage.reason == "bytes behind the seal"
+
+
+def test_seal_behind_damage_tells_how_far_the_damage_reached() -> None:
+    made = sealed()
+    seen = scanned(with_line(made, 5, b"x\n"), is_last=False)
+    assert (seen.only_damage.first_seq, seen.only_damage.last_seq) == (5, 5)
+    assert seen.scan.seal is not None and seen.scan.info().sealed
+    assert seen.seqs == [[1], [2, 3, 4]]
+
+
+def test_line_that_only_begins_like_a_seal_is_damage() -> None:
+    made = three_batches()
+    assert_damage(made.content + b'{"seal":1}\n', "seal", made.end)
+    assert_damage(made.content + b'{"seal":\n', "json", made.end)
+
+
+# How it is read
+
+
+def test_scan_reads_behind_a_torn_tail_no_further() -> None:
+    made = three_batches()
+    disk = disk_with_segment(made.content + bytes(9))
+    source = segment.open_source(disk, DIRECTORY, 1)
+    found = Scan(disk, source, session_id=SESSION, is_last=True)
+    batches = found.batches()
+    assert [len(one) for one in batches] == [1, 3, 1]
+    assert next(batches, None) is None
+    assert disk.log == [], "a read changes nothing"
+
+
+def test_batches_come_one_after_another_and_the_place_goes_with_them() -> None:
+    made = three_batches()
+    disk = disk_with_segment(made.content)
+    found = Scan(disk, segment.open_source(disk, DIRECTORY, 1), session_id=SESSION, is_last=True)
+    places = [found.place.seq for _ in found.batches()]
+    assert places == [1, 4, 5]
