@@ -48,7 +48,7 @@ LAYERS = ("errors", "engine", "session", "store", "interop", "durasess", "cli")
 
 ENGINE_LEVELS = (
     frozenset(["types", "paths"]),
-    frozenset(["files", "codec", "frames", "values"]),
+    frozenset(["files", "codec", "frames", "values", "patience"]),
     frozenset(["publishing"]),
     frozenset(["lock", "meta", "segment", "snapshot", "torn", "receipt", "quarantine"]),
     frozenset(["scan", "fold"]),

@@ -47,10 +47,18 @@ def add_to(verbs: options.Verbs) -> None:
         example="durasess drill --kills 100 --input session.jsonl",
     )
     parser.add_argument(
-        "--kills", metavar="N", type=options.positive, default=KILLS, help="default: %(default)s"
+        "--kills",
+        metavar="N",
+        type=options.positive,
+        default=KILLS,
+        help="how many (default: %(default)s)",
     )
     parser.add_argument(
-        "--seed", metavar="S", type=int, default=1, help="of events and moments (default: 1)"
+        "--seed",
+        metavar="S",
+        type=int,
+        default=1,
+        help="decides on events and moments (default: 1)",
     )
     parser.add_argument(
         "--input", metavar="FILE", help="append its lines, over and over, not made-up events"

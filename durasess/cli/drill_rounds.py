@@ -103,7 +103,7 @@ class Drill:
             source=self._source,
             seed=self._rng.getrandbits(32),
             streams=streams,
-            in_pieces=self._rng.random() < 0.5,
+            slow=self._rng.random() < 0.5,
         )
         if while_opening:
             lives = self._rng.uniform(0.0, _LONGEST_OPENING)
@@ -268,7 +268,7 @@ class Killable:
     def _take(self, line: str) -> None:
         word, _, rest = line.partition(" ")
         match word:
-            case "acknowledged":
+            case "acknowledged" | "retried":
                 seq, crc = rest.split(" ")
                 self._told.acknowledged[int(seq)] = crc
             case "issued":

@@ -1,8 +1,8 @@
 """The process that a drill kills: appends to one session and tells each step on its stdout.
 
 One line a step, told before or after it: `opening` · `issued STREAM POSITION` (up to there events
-are on their way) · `acknowledged SEQ CRC` (a durable receipt) · `snapshot SEQ` · `failed "…"`. It
-runs until it is killed.
+are on their way) · `acknowledged SEQ CRC` (a durable receipt) · `retried SEQ CRC` (that of an event
+from before) · `snapshot SEQ` · `failed "…"`. It runs until it is killed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 import traceback
 from random import Random
 
@@ -25,31 +26,33 @@ RETRIES_WITHIN = 500
 """An event this close to the end is still in the window of event ids."""
 
 
-PIECE = 512
-"""Bytes of one system call of a worker that writes in pieces."""
+PIECE = 3000
+PAUSE = 0.0003
+"""Bytes of one system call of a slow disk, and seconds between two."""
 
 
-class InPieces(files.RealFiles):
-    """A disk whose writes are many small system calls, so that a kill falls between them too and
-    leaves a torn tail, as a power cut does inside a large one."""
+class SlowDisk(files.RealFiles):
+    """A disk that takes a write in pieces, so that a kill falls between them too and leaves a torn
+    tail, as a power cut does inside a large write."""
 
     def write_at(self, fd: int, data: bytes, offset: int) -> int:
         """All of `data`, piece by piece."""
-        taken = 0
+        taken = super().write_at(fd, data[:PIECE], offset)
         while taken < len(data):
+            time.sleep(PAUSE)
             taken += super().write_at(fd, data[taken : taken + PIECE], offset + taken)
         return taken
 
 
 class Orders(msgspec.Struct, frozen=True):
     """What the parent tells its worker, as JSON in the one argument. `streams` are appended side by
-    side, each by a thread; `seed` decides how."""
+    side, each by a thread; `seed` decides how; `slow` gives it a slow disk."""
 
     path: str
     source: Source
     seed: int
     streams: list[int]
-    in_pieces: bool = False
+    slow: bool = False
 
 
 class Worker:
@@ -68,7 +71,7 @@ class Worker:
             apply=fold,
             snapshot_every=SNAPSHOT_EVERY,
             segment_bytes=SEGMENT_BYTES,
-            files=InPieces() if self._orders.in_pieces else None,
+            files=SlowDisk() if self._orders.slow else None,
         )
         known = engine.state.get("streams", {})
         threads = []
@@ -97,7 +100,8 @@ class Worker:
         if retry:
             # As a harness would that does not know whether its last event got through.
             again = source.draft(stream, position)
-            self._acknowledged([engine.append(again.type, again.data, event_id=again.event_id)])
+            known = engine.append(again.type, again.data, event_id=again.event_id)
+            self._tell(f"retried {known.seq} {known.crc}")
         while True:
             count = rng.choice((1, 1, 1, 1, 2, 5, 20, 60))
             durable = rng.random() < 0.7

@@ -50,14 +50,17 @@ def listing(found: Inspected) -> Listing:
 
 def values(found: Inspected) -> Iterator[dict[str, Any]]:
     """Every event that can be read, as JSON readers get it."""
-    for scan, record in _records(found, 1):
+    reading = _reading(found)
+    for scan, record in reading.records(_numbers(found, 1)):
         yield _value(scan, record)
+    for problem in _vanished(reading):
+        yield {"seq": None, "problem": problem}
 
 
 def one(found: Inspected, seq: int) -> One:
     """The event and, from a snapshot, the state at `seq`. UsageError when there is no such seq."""
     at = One(seq=seq)
-    for scan, record in _records(found, seq):
+    for scan, record in _reading(found).records(_numbers(found, seq)):
         if record.seq == seq:
             at.event = _value(scan, record)
             break
@@ -101,15 +104,23 @@ def _explain(at: One, found: Inspected) -> None:
         raise options.UsageError(f"there is no seq {at.seq} in {found.path}: it holds {held}.")
 
 
-def _records(found: Inspected, seq: int) -> Iterator[tuple[Scan, Record]]:
-    """The records of all segments, but not of those that are known to end before `seq`."""
-    kept = [one.number for one in found.segments if not 0 < one.last_seq < seq]
-    numbers = sorted(set(kept))
-    return salvage.Reading(files.RealFiles(), found.path, found.session_id).records(numbers)
+def _reading(found: Inspected) -> salvage.Reading:
+    return salvage.Reading(files.RealFiles(), found.path, found.session_id)
+
+
+def _numbers(found: Inspected, seq: int) -> list[int]:
+    """The segments that are there, but not those that are known to end before `seq`."""
+    return sorted({one.number for one in found.segments if not 0 < one.last_seq < seq})
+
+
+def _vanished(reading: salvage.Reading) -> list[str]:
+    """What could not be opened, mostly since a writer pruned it in this moment."""
+    return [str(one) for one in reading.found.damage if one.rule == salvage.UNREADABLE]
 
 
 def _rows(found: Inspected) -> Iterator[Row]:
-    for scan, record in _records(found, 1):
+    reading = _reading(found)
+    for scan, record in reading.records(_numbers(found, 1)):
         event, problem = salvage.event_of(record)
         mark = _mark(scan, record)
         size = number(len(record.line) + 1)
@@ -120,6 +131,8 @@ def _rows(found: Inspected) -> Iterator[Row]:
         said += codec.encode(event.data).decode("utf-8", "surrogatepass")
         cells = (number(event.seq), event.ts, _cut(event.type, TYPE_WIDTH), size)
         yield Row((*cells, _cut(said, DATA_WIDTH)), "warn" if mark else "plain")
+    for problem in _vanished(reading):
+        yield Row(("", "", "not readable", "", problem), "bad")
 
 
 def _value(scan: Scan, record: Record) -> dict[str, Any]:

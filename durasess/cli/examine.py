@@ -6,6 +6,7 @@ findings are those of `verify`; where it cannot read a session, each file is rea
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import msgspec
@@ -27,8 +28,11 @@ TONE: dict[str, Tone] = {
 }
 """What a health means for the exit status, and how it looks."""
 
-VERIFY_ATTEMPTS = 5
+VERIFY_ATTEMPTS = 6
 """Beside a running writer a finding counts only when it is there twice."""
+
+_PAUSE = 0.002
+"""Seconds before the second look; twice as many before each one after it."""
 
 
 class FileInfo(msgspec.Struct, frozen=True):
@@ -138,14 +142,21 @@ def examine(directory: str) -> Inspected:
 
 def verified(disk: files.Files, directory: str) -> Verified:
     """What verify finds; looked at again while the findings still change, as a writer at work makes
-    them."""
+    them. Raises what verify raises."""
     before: list[str] | None = None
-    for _ in range(VERIFY_ATTEMPTS):
-        found = verify.verify(directory, files=disk)
-        findings = [str(one) for one in found.damage]
-        if not findings or findings == before:
-            break
-        before = findings
+    for attempt in range(VERIFY_ATTEMPTS):
+        try:
+            found = verify.verify(directory, files=disk)
+        except DurasessError as error:
+            if before == [repr(error)] or attempt == VERIFY_ATTEMPTS - 1:
+                raise
+            before = [repr(error)]
+        else:
+            findings = [str(one) for one in found.damage]
+            if not findings or findings == before:
+                break
+            before = findings
+        time.sleep(_PAUSE * 2**attempt)
     return found
 
 

@@ -14,6 +14,9 @@ from durasess.engine.types import Damage, Event, LineError
 from durasess.engine.verify import SnapshotInfo, Verified
 from durasess.errors import DurasessError
 
+UNREADABLE = "unreadable"
+"""The rule of a file that the system or its compression keeps shut."""
+
 _START = Place(0, codec.CHAIN_START)
 
 
@@ -68,7 +71,7 @@ class Reading:
 
     def _note(self, number: int, reason: str) -> None:
         path = paths.join(self._directory, paths.segment(number))
-        self.found.damage.append(Damage(path=path, rule="unreadable", reason=reason))
+        self.found.damage.append(Damage(path=path, rule=UNREADABLE, reason=reason))
 
 
 def verified(disk: files.Files, directory: str) -> Verified:

@@ -28,6 +28,10 @@ class Append(msgspec.Struct, frozen=True):
     items: list[Prepared]
     durable: bool
 
+    def event_ids(self) -> set[str]:
+        """The event ids in it."""
+        return {item.draft.event_id for item in self.items if item.draft.event_id is not None}
+
 
 Admitted = tuple[Ticket, list[Prepared | Receipt]]
 """A ticket, and for each of its drafts what is to be written or the receipt it got before."""

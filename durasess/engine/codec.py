@@ -31,7 +31,7 @@ CRC_SUFFIX = 18
 """Bytes of `,"crc":"0a1b2c3d"}`."""
 
 _PREFIX = re.compile(
-    rb'\{"seq":([1-9][0-9]{0,17}),"ts":"[^"\\]{27}"(?:,"b":(0|[1-9][0-9]{0,8}))?,"type":"(?!")'
+    rb'\{"seq":([1-9][0-9]{0,17}),"ts":"[^"\\]{27}"(?:,"b":(0|[2-9]|[1-9][0-9]{1,8}))?,"type":"(?!")'
 )
 _CRC = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
 _ENCODE = msgspec.json.Encoder().encode
@@ -115,7 +115,7 @@ def decode(data: bytes) -> Any:
     """Any JSON value; LineError when it is none. Numbers beyond a double are refused, not inf."""
     try:
         return _DECODE(data)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return _decode_slowly(data)
 
 
@@ -123,7 +123,10 @@ def _decode_slowly(data: bytes) -> Any:
     """msgspec refuses escaped lone surrogates, which are legal JSON and come back as they were."""
     try:
         return json.loads(
-            data, parse_constant=_no_constant, parse_float=_finite, parse_int=_any_integer
+            data.decode("utf-8"),
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            parse_int=_any_integer,
         )
     except (ValueError, RecursionError) as error:
         raise LineError("json", f"this is not JSON: {error}") from None
@@ -150,8 +153,9 @@ def typed(data: bytes, kind: Any) -> Any:
     """Decode JSON into a msgspec type; LineError when it does not fit."""
     try:
         return msgspec.json.decode(data, type=kind)
-    except msgspec.MsgspecError as error:
-        raise LineError("json", f"not a {kind.__name__}: {error}") from None
+    except (msgspec.MsgspecError, RecursionError) as error:
+        name = getattr(kind, "__name__", str(kind))
+        raise LineError("json", f"not a {name}: {error}") from None
 
 
 def body(
@@ -226,7 +230,7 @@ def event(line: bytes, *, proven: bool = True) -> Event:
     """The event of a checked line. LineError when fields are missing or of a wrong kind."""
     try:
         found = _DECODE_EVENT(line)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         found = _event_slowly(line)
     if found.seq != head(line).seq:
         raise LineError("json", f"seq stands twice: {head(line).seq} and {found.seq}")
@@ -239,7 +243,6 @@ def _event_slowly(line: bytes) -> Event:
     fields = _decode_slowly(line)
     try:
         data = fields.pop("data")
-        fields.pop("proven", None)
         found = msgspec.convert({**fields, "data": None}, Event)
     except (AttributeError, KeyError, TypeError, msgspec.MsgspecError) as error:
         raise LineError("json", f"not the fields of an event: {error}") from None

@@ -8,11 +8,14 @@ outcome is unknown. Knows nothing of logs and files.
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
+
+_LOGGER = logging.getLogger("durasess")
 
 MAX_TOGETHER = 1024
 """Tickets in one commit."""
@@ -63,6 +66,8 @@ class Ticket:
                 submit(self)
             if not self.is_settled:
                 self._settled.acquire()
+                # Others may wait for the same outcome.
+                self._settled.release()
         except BaseException as interruption:
             interruption.add_note(_WITHDRAWN if self.claim() else _UNKNOWN)
             raise
@@ -101,8 +106,9 @@ class Scheduler(Protocol):
     def wait(self, ticket: Ticket) -> Any:
         """The ticket's result, when background jobs may have to run first."""
 
-    def stop(self) -> None:
-        """Run no more; wait for the running thread unless it is the caller."""
+    def stop(self, *, wait: bool = True) -> None:
+        """End after what was handed over before. What comes later is run by its caller, so that
+        nobody waits for ever."""
 
 
 class ThreadScheduler:
@@ -112,9 +118,12 @@ class ThreadScheduler:
         self._name = name
         self._waiting: queue.SimpleQueue[Ticket | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._run: Callable[[Sequence[Ticket]], None] | None = None
+        self._stopped = False
 
     def start(self, run: Callable[[Sequence[Ticket]], None]) -> None:
         """Start the thread."""
+        self._run = run
         thread = threading.Thread(target=self._loop, args=(run,), name=self._name, daemon=True)
         self._thread = thread
         thread.start()
@@ -122,6 +131,8 @@ class ThreadScheduler:
     def submit(self, ticket: Ticket) -> None:
         """SimpleQueue.put is atomic and safe in signal handlers."""
         self._waiting.put(ticket)
+        if self._stopped:
+            self._run_rest()
 
     def background(self, job: Callable[[], None]) -> None:
         """Start a thread for the job."""
@@ -131,11 +142,22 @@ class ThreadScheduler:
         """Other threads run by themselves."""
         return ticket.wait()
 
-    def stop(self) -> None:
-        """End the thread after what was handed over before."""
+    def stop(self, *, wait: bool = True) -> None:
+        """End the thread."""
         self._waiting.put(None)
-        if self._thread is not None and self._thread is not threading.current_thread():
+        if wait and self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
+
+    def _run_rest(self) -> None:
+        """Whoever puts after the end, and the end itself, take what is there: between them nothing
+        is left waiting."""
+        while self._run is not None:
+            try:
+                ticket = self._waiting.get_nowait()
+            except queue.Empty:
+                return
+            if ticket is not None:
+                self._run([ticket])
 
     def _loop(self, run: Callable[[Sequence[Ticket]], None]) -> None:
         while True:
@@ -146,8 +168,14 @@ class ThreadScheduler:
                 except queue.Empty:
                     break
             last = tickets[-1]
-            run([ticket for ticket in tickets if ticket is not None])
+            try:
+                run([ticket for ticket in tickets if ticket is not None])
+            except BaseException:
+                # The tickets are settled and the handle is failed; the thread must go on to say so.
+                _LOGGER.exception("%s: a commit was stopped", self._name)
             if last is None:
+                self._stopped = True
+                self._run_rest()
                 return
 
 
@@ -185,9 +213,8 @@ class InlineScheduler:
             pass
         return ticket.wait()
 
-    def stop(self) -> None:
-        """Nothing runs any more."""
-        self._run = None
+    def stop(self, *, wait: bool = True) -> None:
+        """Nothing to end."""
 
 
 def settle_together(tickets: Sequence[tuple[Ticket, Any, BaseException | None]]) -> None:

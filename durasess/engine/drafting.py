@@ -25,9 +25,11 @@ class Drafting(msgspec.Struct, frozen=True, kw_only=True):
 
     def prepared(self, draft: Draft) -> Prepared:
         """The draft with its bytes; EventRejectedError when they cannot be stored."""
-        _check_name("type", draft.type, required=True)
-        for name in ("run_id", "call_id", "event_id"):
-            _check_name(name, getattr(draft, name), required=False)
+        draft = Draft(
+            _name("type", draft.type) or "",
+            draft.data,
+            *(_name(name, getattr(draft, name)) for name in ("run_id", "call_id", "event_id")),
+        )
         data = values.plain(draft.data, strict=self.strict)
         body = codec.body(
             type=draft.type,
@@ -63,11 +65,13 @@ class Drafting(msgspec.Struct, frozen=True, kw_only=True):
         return Append(items, durable)
 
 
-def _check_name(name: str, value: Any, *, required: bool) -> None:
-    if value is None and not required:
-        return
+def _name(name: str, value: Any) -> str | None:
+    """The text of a type (which must be there) or of an id; subclasses of str become str."""
+    if value is None and name != "type":
+        return None
     if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME:
         raise EventRejectedError(
             f"event rejected: {name} is 1 to {MAX_NAME} characters, not {value!r:.60}. "
             "Nothing was written."
         )
+    return str.__str__(value)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any
 
-from durasess.engine import history, lifetime
+from durasess.engine import history, lifetime, segment
 from durasess.engine.admission import Append
 from durasess.engine.commit import Scheduler, ThreadScheduler, Ticket
 from durasess.engine.drafting import Drafting
@@ -172,6 +172,14 @@ class Engine:
         return self._found.place.seq if self._writer is None else self._writer.place.seq
 
     @property
+    def first_seq(self) -> int:
+        """The seq of the oldest event that is left; later than 1 after a prune."""
+        number = max(self._newest_segment(), 1)
+        lowest = segment.lowest(self._options.disk, self.path, number)
+        found = segment.first_seq_of(self._options.disk, self.path, lowest)
+        return found or self.last_seq + 1
+
+    @property
     def damage(self) -> tuple[Damage, ...]:
         """What opening and `events` found damaged, in the order it was found."""
         return (*self.recovery.damage, *self._damage)
@@ -199,8 +207,14 @@ class Engine:
             self._options.fold,
             after=after,
             through=through,
+            covered_below=self._covered_below(),
             on_damage=self._note_damage if reading else None,
         )
+
+    def _covered_below(self) -> int:
+        if self._writer is None:
+            return self._found.claims.first_unsealed()
+        return self._writer.covered_below
 
     def _newest_segment(self) -> int:
         return self._found.next_segment - 1 if self._writer is None else self._writer.newest_segment
@@ -386,7 +400,8 @@ class Engine:
         if not getattr(self, "_closed", True) and self._writer is not None:
             warnings.warn(f"{self.path} was not closed", ResourceWarning, source=self, stacklevel=1)
             if self._scheduler is not None:
-                self._scheduler.submit(Ticket(self._writer.give_up))
+                self._scheduler.submit(Ticket(self._writer.lose))
+                self._scheduler.stop(wait=False)
 
     def forget(self) -> None:
         """In a forked child: only close the copies of the descriptors. The lock is the parent's,

@@ -114,17 +114,24 @@ class RealFiles(Files):
     def create(self, path: str) -> int:
         """A new empty file, mode 0600 whatever the umask is."""
         fd = _above_stdio(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _O_COMMON, FILE_MODE))
-        if hasattr(os, "fchmod"):
-            os.fchmod(fd, FILE_MODE)
+        try:
+            if hasattr(os, "fchmod"):
+                os.fchmod(fd, FILE_MODE)
+        except BaseException:
+            os.close(fd)
+            raise
         return fd
 
     def open(self, path: str, *, write: bool = False) -> int:
         """An existing file; never a directory, a device or a pipe, which could block or mislead."""
         flags = (os.O_RDWR if write else os.O_RDONLY) | _O_COMMON | getattr(os, "O_NONBLOCK", 0)
         fd = _above_stdio(os.open(path, flags))
-        if not stat_module.S_ISREG(os.fstat(fd).st_mode):
+        try:
+            if not stat_module.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", path)
+        except BaseException:
             os.close(fd)
-            raise OSError(errno.EINVAL, "not a regular file", path)
+            raise
         return fd
 
     def read_at(self, fd: int, size: int, offset: int) -> bytes:
@@ -215,7 +222,13 @@ class RealFiles(Files):
     def unlock(self, fd: int) -> None:
         import portalocker
 
-        portalocker.unlock(fd)
+        try:
+            portalocker.unlock(fd)
+        except portalocker.LockException as error:
+            cause = error.args[0] if error.args else None
+            raise (
+                cause if isinstance(cause, OSError) else OSError(errno.ENOLCK, str(error))
+            ) from None
 
 
 _WINDOWS_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 0.9)

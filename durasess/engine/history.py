@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from durasess.engine import codec, files, paths, segment, survey
+from durasess.engine import codec, files, segment, survey
 from durasess.engine.fold import Fold, migrated
-from durasess.engine.types import Damage, Event, LineError
+from durasess.engine.types import Damage, Event
 from durasess.engine.walk import Walk
-from durasess.errors import CorruptionError
+from durasess.errors import CorruptionError, StorageError
 
 EVERYTHING = 1 << 62
 """As `through`: whatever can be read."""
@@ -21,15 +21,35 @@ def events(
     *,
     after: int,
     through: int,
+    covered_below: int,
     on_damage: Callable[[Damage], None] | None,
 ) -> Iterator[Event]:
     """The events with after < seq <= through.
 
     Damage is raised as CorruptionError, or told to `on_damage` and passed, so that what lies
     behind it can be read; the first line behind damage has `proven` False. ValueError when the
-    events after `after` were pruned.
+    events after `after` were pruned: segments below number `covered_below` may have been.
     """
-    number = _first_segment(disk, claims, after, through)
+    try:
+        yield from _events(disk, claims, fold, after, through, covered_below, on_damage)
+    except OSError as error:
+        raise StorageError(
+            f"{claims.directory} cannot be read: {error}. Nothing was changed.",
+            path=claims.directory,
+            errno=error.errno,
+        ) from error
+
+
+def _events(
+    disk: files.Files,
+    claims: survey.Claims,
+    fold: Fold,
+    after: int,
+    through: int,
+    covered_below: int,
+    on_damage: Callable[[Damage], None] | None,
+) -> Iterator[Event]:
+    number = _first_segment(disk, claims, after, through, covered_below)
     if number is None:
         return
     walk = Walk(disk, claims, number=number, start=None)
@@ -78,57 +98,20 @@ def _tell(damage: list[Damage], told: int, on_damage: Callable[[Damage], None] |
 
 
 def _first_segment(
-    disk: files.Files, claims: survey.Claims, after: int, through: int
+    disk: files.Files, claims: survey.Claims, after: int, through: int, covered_below: int
 ) -> int | None:
     """The number of the segment that holds seq after + 1; None when there is nothing to read."""
     if after >= through:
         return None
-    number = _starting_guess(claims, after)
-    oldest = None
-    while True:
-        first_seq = first_seq_of(disk, claims, number)
-        if first_seq is None and oldest is not None:
+    number = max(claims.highest, 1)
+    first_seq = segment.first_seq_of(disk, claims.directory, number)
+    while number > 1 and (first_seq is None or first_seq > after + 1):
+        below = segment.first_seq_of(disk, claims.directory, number - 1)
+        if below is None and number <= covered_below:
             raise ValueError(
-                f"{claims.directory}: events before seq {oldest} were pruned, so there is nothing "
-                f"to read after seq {after}. Ask for after={oldest - 1}."
+                f"{claims.directory}: the events before segment {number} were pruned, so there is "
+                f"nothing to read after seq {after}. Ask for after={(first_seq or 1) - 1}."
             )
-        if first_seq is not None and first_seq <= after + 1:
-            return number
-        oldest = first_seq if first_seq is not None else oldest
-        if number == 1:
-            return 1
         number -= 1
-
-
-def _starting_guess(claims: survey.Claims, after: int) -> int:
-    """A segment that does not begin after the wanted event, as far as snapshots tell."""
-    numbers = [s.trailer.segment for s in claims.snapshots if s.trailer.seq > after]
-    return max(1, min(numbers, default=claims.highest) - (1 if numbers else 0))
-
-
-def first_seq_of(disk: files.Files, claims: survey.Claims, number: int) -> int | None:
-    """What a segment's header says; None when the segment is not there, 0 when its header is not
-    valid, so that reading goes through it and reports why."""
-    try:
-        source = segment.open_source(disk, claims.directory, number)
-    except FileNotFoundError:
-        return None
-    except LineError:
-        return 0
-    try:
-        first = next(segment.lines(disk, source), None)
-        return segment.parse_header(first.text, source.path).first_seq if first else 0
-    except LineError:
-        return 0
-    finally:
-        segment.close_source(disk, source)
-
-
-def lowest_segment(disk: files.Files, claims: survey.Claims) -> int:
-    """The first segment of the unbroken run that ends at the newest; 1 when there is none."""
-    names = (paths.parse(name) for name in disk.listdir(claims.directory))
-    numbers = {name.number for name in names if name.kind == "segment"}
-    number = max(numbers, default=1)
-    while number - 1 in numbers:
-        number -= 1
+        first_seq = below
     return number

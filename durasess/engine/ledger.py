@@ -99,11 +99,12 @@ class Ledger:
         if self._make_summary is None:
             return self._meta.summary
         try:
-            data = values.plain(self._make_summary(state))
+            made = meta.Summary(place.seq, values.plain(self._make_summary(state)))
+            meta.encoded(msgspec.structs.replace(self._meta, summary=made))
         except Exception as error:
-            self._note(f"the program's summary raised {error!r}; the old one stays")
+            self._note(f"the program's summary cannot be used, the old one stays: {error!r}")
             return self._meta.summary
-        return meta.Summary(place.seq, data)
+        return made
 
     def write_anchor(self, place: Place) -> None:
         """Say that everything up to `place` was acknowledged. Without a sync: see lock.Anchor."""

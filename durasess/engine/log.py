@@ -7,6 +7,7 @@ SessionFailedError or FencedError when this log is at its end (P4).
 
 from __future__ import annotations
 
+import contextlib
 from typing import NoReturn
 
 from durasess.engine import codec, files, paths, publishing, segment
@@ -171,19 +172,20 @@ class Log:
             self._disk.sync(self._fd)
         except BaseException as error:
             self._fail(error, self._path, "a batch was written but not synced", after)
+        self._check_named(after)
         self._unsynced = None
         self.offset += size
         self._events += events
         self.place = after
 
-    def check_named(self) -> None:
-        """FencedError when the path no longer names the file that is written here."""
+    def _check_named(self, after: Place) -> None:
+        """What is synced in a file that has lost its name is not in the log."""
         try:
             found = self._disk.stat(self._path).inode
         except FileNotFoundError:
             found = None
         except OSError as error:
-            self._fail(error, self._path, "its name could not be looked up", None)
+            self._fail(error, self._path, "its name could not be looked up", after)
         if found != self._inode:
             raise self._fenced(self._path, "the name leads to another file now")
 
@@ -202,9 +204,10 @@ class Log:
         )
         self.write(line, self.place, 0)
         self.sync()
-        self.check_named()
-        self._disk.close(self._fd)
-        self._fd = -1
+        fd, self._fd = self._fd, -1
+        # Everything is synced: an error of close can tell nothing that matters.
+        with contextlib.suppress(OSError):
+            self._disk.close(fd)
 
     def close(self) -> None:
         """Give the descriptor back, whatever state the segment is in."""

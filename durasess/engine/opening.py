@@ -6,7 +6,6 @@ refuse.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import msgspec
@@ -14,6 +13,7 @@ import msgspec
 from durasess.engine import codec, create, files, lock, recovery, settle, survey
 from durasess.engine.commit import Scheduler
 from durasess.engine.fold import Fold
+from durasess.engine.patience import look_until_settled
 from durasess.engine.receipt import Receipt
 from durasess.engine.types import Settings
 from durasess.engine.writer import Writer
@@ -23,11 +23,6 @@ from durasess.errors import (
     SessionNotFoundError,
     StorageError,
 )
-
-READ_ATTEMPTS = 6
-"""How often a reader looks again before it believes in damage beside a running writer (R19)."""
-
-_READ_PAUSE = 0.005
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,43 +38,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_for_reading(options: Options) -> recovery.Recovered:
-    """What is written now. Takes no lock and changes nothing.
-
-    A writer may rotate, snapshot or prune meanwhile, so a finding counts only when it is there
-    twice.
-    """
-    before: list[str] = []
-    for attempt in range(READ_ATTEMPTS):
-        found, error = _read_once(options)
-        findings = [repr(error)] if found is None else [str(one) for one in found.report.damage]
-        if found is not None and not findings:
-            return found
-        if findings == before:
-            break
-        before = findings
-        time.sleep(_READ_PAUSE * 2**attempt)
-    if found is None:
-        assert error is not None
-        raise error
-    return found
-
-
-def _read_once(
-    options: Options,
-) -> tuple[recovery.Recovered | None, CorruptionError | StorageError | None]:
-    try:
-        return (
-            recovery.recover(
-                options.disk,
-                options.directory,
-                options.fold,
-                at_least=options.at_least,
-                writer=False,
-            ),
-            None,
-        )
-    except (CorruptionError, StorageError) as error:
-        return None, error
+    """What is written now. Takes no lock and changes nothing."""
+    return look_until_settled(
+        lambda: recovery.recover(
+            options.disk,
+            options.directory,
+            options.fold,
+            at_least=options.at_least,
+            writer=False,
+        ),
+        lambda found: [str(one) for one in found.report.damage],
+        passing=(CorruptionError, StorageError),
+    )
 
 
 def open_for_writing(options: Options, scheduler: Scheduler) -> tuple[Writer, recovery.Recovered]:

@@ -49,7 +49,8 @@ def prune(disk: files.Files, directory: str, *, apply: bool) -> Pruned:
                     disk.unlink(path)
             except FileNotFoundError:
                 continue
-    first_seq = oldest.seq + 1 if numbers else 1
+    lowest = 1 if segment.present(disk, directory, 1) else oldest.segment
+    first_seq = oldest.seq + 1 if apply or lowest > 1 else 1
     return Pruned(segments=numbers, bytes=size, first_seq=first_seq, applied=apply)
 
 

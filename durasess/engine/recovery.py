@@ -14,7 +14,7 @@ from durasess.engine.fold import Fold, migrated, remember, stored_state
 from durasess.engine.scan import Place, Record, Scan
 from durasess.engine.types import Damage, LineError, Recovery
 from durasess.engine.walk import Walk, marks, unreached
-from durasess.errors import CorruptionError, DurasessError, FormatVersionError
+from durasess.errors import CorruptionError, DurasessError, FormatVersionError, StorageError
 
 
 class Recovered(msgspec.Struct, kw_only=True):
@@ -53,6 +53,19 @@ def recover(
     A `writer` keeps a last batch that lacks only its line feed; a reader never counts it. Raises
     what `survey.look` raises, and CorruptionError when `at_least` is not reached.
     """
+    try:
+        return _recovered(disk, directory, fold, at_least, writer)
+    except OSError as error:
+        raise StorageError(
+            f"{directory} cannot be read: {error}. Nothing was changed.",
+            path=directory,
+            errno=error.errno,
+        ) from error
+
+
+def _recovered(
+    disk: files.Files, directory: str, fold: Fold, at_least: receipt.Receipt | None, writer: bool
+) -> Recovered:
     claims = survey.look(disk, directory)
     found = _from_snapshot(claims, fold)
     start = found.place

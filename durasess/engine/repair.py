@@ -36,13 +36,15 @@ _NO_TIME = "1970-01-01T00:00:00.000000Z"
 class Repaired(msgspec.Struct, kw_only=True):
     """What repair would do, or with `applied` did: `actions` in words, in order. The log ends at
     `kept_through` afterwards; `readable` counts events behind the damage that can still be read and
-    are kept in `set_aside` (paths in quarantine), not in the log."""
+    are kept in `set_aside` (paths in quarantine), not in the log. `beyond_repair` says why nothing
+    can be done, if so."""
 
     path: str
     applied: bool
     damage: list[Damage]
     actions: list[str]
     kept_through: int
+    beyond_repair: str | None = None
     readable: int = 0
     set_aside: list[str] = msgspec.field(default_factory=list)
 
@@ -56,6 +58,8 @@ def repair(path: str, *, files: files.Files, apply: bool = False) -> Repaired:
     try:
         if not apply:
             return _Repair(files, path).plan()
+        # Look before anything is made: this may be no session at all.
+        survey.look(files, path)
         lock.create(files, path)
         owner = lock.acquire_owner(files, path)
         try:
@@ -83,7 +87,7 @@ class _Repair:
     def __init__(self, disk: files.Files, directory: str) -> None:
         self._disk = disk
         self._directory = directory
-        self._claims = survey.look(disk, directory)
+        self._claims = survey.look(disk, directory, every_snapshot=True)
         self._damage = list(self._claims.damage)
         self._readable: list[Record] = []
         self._created = _NO_TIME
@@ -155,10 +159,10 @@ class _Repair:
         """Say what is to be done, without doing it."""
         beyond = self._is_beyond_repair()
         if beyond is not None:
-            self._say(f"nothing can be done: {beyond}")
+            self._report.beyond_repair = beyond
             return self._report
         for name, reason in self._claims.bad.items():
-            self._say(f"keep a copy of {name} in quarantine, it is not valid: {reason}")
+            self._say(f"move {name} to quarantine, it is not valid: {reason}")
         if self._readable:
             self._say(f"keep the {len(self._readable)} events that can be read behind the damage")
         for number in self._doomed:
@@ -181,7 +185,8 @@ class _Repair:
             self._publish_meta()
             self._write_anchor()
         for number in reversed(self._doomed):
-            self._remove(number)
+            self._remove(*_names(number))
+        self._remove(*(name for name in self._claims.bad if name != paths.META))
         self._disk.sync_dir(self._directory)
         if self._cut is not None:
             self._publish_cut(self._cut)
@@ -260,8 +265,8 @@ class _Repair:
         finally:
             self._disk.close(fd)
 
-    def _remove(self, number: int) -> None:
-        for name in _names(number):
+    def _remove(self, *names: str) -> None:
+        for name in names:
             with contextlib.suppress(FileNotFoundError):
                 self._disk.unlink(paths.join(self._directory, name))
 

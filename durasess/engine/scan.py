@@ -161,8 +161,16 @@ class Scan:
         except LineError as error:
             if self._is_last and self.seal is None and not self.damage and self._torn_at_end():
                 return []
-            return self._damaged(line.offset, error.rule, error.reason)
+            held = self._damaged(line.offset, error.rule, error.reason)
+            return held + (self._readable(line, text) if error.rule == "seq" else [])
         return []
+
+    def _readable(self, line: Line, text: bytes) -> list[Record]:
+        """A line that is whole but comes too late: those before it are missing, not this one."""
+        try:
+            return self._read_behind_damage(line, text)
+        except LineError:
+            return []
 
     def _read_event(self, line: Line, text: bytes) -> list[Record]:
         head = codec.head(text)
@@ -205,6 +213,12 @@ class Scan:
             follows = codec.check(text, self.chain) == stored and head.seq == self.next_seq
         except LineError:
             follows = False
+        if not follows and not self._gap_open:
+            rule = "seq" if head.seq != self.next_seq else "crc"
+            reason = f"expected seq {self.next_seq} after {self.place}, found seq {head.seq}"
+            self._damaged(line.offset, rule, reason)
+            if rule == "crc":
+                return []
         # Without a header nothing ties a segment's lines to this session.
         proven = follows and self.header is not None
         self._close_gap(head.seq - 1)

@@ -97,7 +97,11 @@ def open_source(disk: files.Files, directory: str, number: int) -> Source:
         fd = disk.open(path)
     except FileNotFoundError:
         return _open_compressed(disk, directory, number)
-    stat = disk.fstat(fd)
+    try:
+        stat = disk.fstat(fd)
+    except BaseException:
+        disk.close(fd)
+        raise
     return Source(path, number, stat.size, fd, None, stat.inode)
 
 
@@ -175,3 +179,29 @@ def parse_seal(line: bytes) -> Seal:
         return msgspec.convert(codec.control(line), Seal)
     except msgspec.ValidationError as error:
         raise LineError("seal", f"not the fields of a seal: {error}") from None
+
+
+def first_seq_of(disk: files.Files, directory: str, number: int) -> int | None:
+    """What a segment's header says; None when the segment is not there, 0 when its header is not
+    valid, so that reading goes through it and reports why."""
+    try:
+        source = open_source(disk, directory, number)
+    except FileNotFoundError:
+        return None
+    except LineError:
+        return 0
+    try:
+        first = next(lines(disk, source), None)
+        return parse_header(first.text, source.path).first_seq if first else 0
+    except LineError:
+        return 0
+    finally:
+        close_source(disk, source)
+
+
+def lowest(disk: files.Files, directory: str, through: int) -> int:
+    """The lowest number of the unbroken run of segments that ends at `through`."""
+    number = through
+    while number > 1 and present(disk, directory, number - 1):
+        number -= 1
+    return number

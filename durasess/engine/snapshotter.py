@@ -21,11 +21,14 @@ from durasess.errors import DurasessError, StorageError
 class SnapshotJob:
     """A snapshot on its way; `ticket` is settled with its seq when it is in place."""
 
-    def __init__(self, place: Place, segment: int, content: bytes, state_bytes: int) -> None:
+    def __init__(
+        self, place: Place, segment: int, content: bytes, state_bytes: int, tail_bytes: int
+    ) -> None:
         self.place = place
         self.segment = segment
         self.content = content
         self.state_bytes = state_bytes
+        self.tail_bytes = tail_bytes
         self.ticket = Ticket(None)
 
 
@@ -65,12 +68,20 @@ class Snapshotter:
         self.tail_bytes = found.tail_bytes
         self.tail_events = found.tail_events
         self.seq = found.report.snapshot_seq
+        self.segment = found.claims.first_unsealed()
         self.names_are_durable = True
+        self._abandoned: Callable[[], None] | None = None
 
     @property
     def job(self) -> SnapshotJob | None:
         """The one under way: until it is settled, this process may still write its file."""
         return self._job
+
+    def abandon(self, then: Callable[[], None]) -> None:
+        """Do `then` as soon as no job can touch a file any more."""
+        self._abandoned = then
+        if self._job is None:
+            then()
 
     def is_due(self) -> bool:
         """Every N events, but not while the tail is small against the last snapshot: a state that
@@ -100,10 +111,13 @@ class Snapshotter:
         content = snapshot.document(place.seq, event_ids, encoded)
         if self._log.is_active:
             self._log.seal()
-        job = SnapshotJob(place, self._log.next_number, content, len(encoded))
+        job = SnapshotJob(place, self._log.next_number, content, len(encoded), self.tail_bytes)
         self._job = job
         self.tail_bytes = self.tail_events = 0
-        self._scheduler.background(lambda: self._make(job))
+        try:
+            self._scheduler.background(lambda: self._make(job))
+        except Exception as error:
+            self._finish(job, None, error)
         return job
 
     def _make(self, job: SnapshotJob) -> None:
@@ -130,6 +144,10 @@ class Snapshotter:
     ) -> None:
         """In the committer again: swap the files, or report."""
         self._job = None
+        if self._abandoned is not None:
+            job.ticket.settle(error=self._explained(job, RuntimeError("the handle is gone")))
+            self._abandoned()
+            return
         try:
             if error is not None:
                 raise error
@@ -137,6 +155,7 @@ class Snapshotter:
             self._swap(job, trailer)
         except Exception as failure:
             self._note(f"the snapshot at seq {job.place.seq} failed: {failure}")
+            self.tail_bytes += job.tail_bytes
             job.ticket.settle(error=self._explained(job, failure))
         else:
             job.ticket.settle(job.place.seq)
@@ -149,6 +168,7 @@ class Snapshotter:
         snapshot.publish(self._disk, self._directory, newest_is_good=good)
         self._newest_is_good = self.names_are_durable = True
         self.seq = job.place.seq
+        self.segment = job.segment
         self._state_bytes = job.state_bytes
         self._ledger.set_baseline(meta.Baseline(trailer.seq, trailer.segment, trailer.frame))
 

@@ -50,10 +50,10 @@ def classify_end(rest: bytes, *, base: int, chain: int, next_seq: int) -> Verdic
         end = rest.find(b"\n", at)
         if end < 0:
             return _unended(rest, at, base, chain, next_seq, found)
-        line = _valid(rest[at:end], at, chain, next_seq + len(found))
+        line = _valid(rest[at:end].removesuffix(b"\r"), at, chain, next_seq + len(found))
         if line is None:
             return _with_holes(rest, at, base, chain, next_seq, len(found))
-        if line.batch != 0:
+        if line.batch != 0 or not _is_event(line.text):
             return None
         found.append(line)
         chain = line.crc
@@ -70,6 +70,15 @@ def _valid(text: bytes, at: int, chain: int, seq: int) -> WholeLine | None:
     return WholeLine(at, text, head.seq, head.batch, crc) if head.seq == seq else None
 
 
+def _is_event(text: bytes) -> bool:
+    """A line whose crc agrees and which is no event was written so: no crash makes it."""
+    try:
+        codec.event(text)
+    except LineError:
+        return False
+    return True
+
+
 def _unended(
     rest: bytes, at: int, base: int, chain: int, next_seq: int, found: list[WholeLine]
 ) -> Verdict | None:
@@ -79,7 +88,8 @@ def _unended(
     if not _is_beginning(partial, chain, next_seq + len(found), seal=not found):
         return None
     last = _valid(partial, at, chain, next_seq + len(found))
-    if last is not None and last.batch != 0 and (last.batch or 1) == len(found) + 1:
+    ends = last is not None and last.batch != 0 and (last.batch or 1) == len(found) + 1
+    if last is not None and ends and _is_event(last.text):
         return Verdict("the last line lacks only its line feed", (*found, last))
     return Verdict("the last line has no line feed")
 
@@ -119,7 +129,7 @@ def _with_holes(
     if not _behind_is_one_batch(rest[at:written], next_seq):
         return None
     if holes:
-        return Verdict(f"{holes} sectors of zeros in the last write")
+        return Verdict(f"sectors of zeros in the last write: {holes}")
     return Verdict(f"{len(rest) - written} zero bytes at the end of the file")
 
 

@@ -59,7 +59,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str | None = None
     event_id: str | None = None
     crc: str = ""
-    proven: bool = True
+    # No line has a member of this name: what is proven is not for a line to say.
+    proven: bool = msgspec.field(default=True, name=" proven")
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -174,7 +175,6 @@ class Recovery(msgspec.Struct, kw_only=True):
     snapshot_seq: int = 0
     replayed: int = 0
     last_seq: int = 0
-    first_seq: int = 1
     sealed_seq: int = 0
     schema_version: int = 1
     newer_schema: bool = False

@@ -33,7 +33,7 @@ import msgspec
 from durasess.engine.types import MAX_DEPTH
 from durasess.errors import EventRejectedError
 
-_SAME = frozenset([str, int, bool, type(None)])
+_SAME = frozenset([int, bool, type(None)])
 _INT_LIMIT = 10**4000
 """Python refuses decimal strings beyond 4,300 digits; other readers stop far earlier."""
 
@@ -61,6 +61,8 @@ class _Refused(Exception):
 
 def _plain(value: Any, strict: bool, depth: int) -> Any:
     kind = type(value)
+    if kind is str:
+        return value if value.isascii() or not strict else _strict_text(value)
     if kind in _SAME:
         return value if kind is not int else _int(value)
     if kind is float:
@@ -78,6 +80,8 @@ def _object(items: Any, strict: bool, depth: int) -> dict[str, Any]:
     for key, value in items:
         if type(key) is not str:
             key = _key(key, strict)
+        if not key.isascii():
+            key = _as_read_back(key)
         if key in result:
             raise _Refused(f"two keys become {key!r}")
         try:
@@ -113,6 +117,17 @@ def _key(key: Any, strict: bool) -> str:
     raise _Refused(f"the key {key!r} is {type(key).__name__}, not str,")
 
 
+def _as_read_back(text: str) -> str:
+    """JSON has one escape for two halves of a character side by side and for the character."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def _strict_text(text: str) -> str:
+    if _as_read_back(text) != text:
+        raise _Refused("strict: two halves of a character would come back as one character,")
+    return text
+
+
 def _int(value: int) -> int:
     if -_INT_LIMIT < value < _INT_LIMIT:
         return value
@@ -135,6 +150,8 @@ def _converted(value: Any, strict: bool, depth: int) -> Any:
     if isinstance(value, msgspec.Struct):
         names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
         return _object(((out, getattr(value, name)) for name, out in names), strict, depth)
+    if isinstance(value, (set, frozenset)):
+        return _sorted(_array(list(value), strict, depth))
     return _builtin(value, strict, depth)
 
 
@@ -162,12 +179,11 @@ def _time(value: datetime.time) -> str:
     return value.isoformat()
 
 
-def _set(value: Any) -> list[Any]:
-    """Sets have no order of their own; a sorted one makes equal sets equal bytes."""
-    try:
-        return sorted(value)
-    except TypeError:
-        return sorted(value, key=repr)
+def _sorted(members: list[Any]) -> list[Any]:
+    """Sets have no order of their own; a sorted array makes equal sets equal bytes."""
+    if all(type(member) in (int, float) for member in members):
+        return sorted(members)
+    return sorted(members, key=repr)
 
 
 def _decimal(value: decimal.Decimal) -> str:
@@ -181,12 +197,12 @@ _CONVERSIONS: tuple[tuple[Any, Any], ...] = (
     (float, float.__float__),
     (dict, dict),
     ((list, tuple), list),
-    ((set, frozenset), _set),
     (datetime.datetime, _datetime),
     (datetime.date, datetime.date.isoformat),
     (datetime.time, _time),
     (uuid.UUID, str),
     (decimal.Decimal, _decimal),
     (os.PathLike, lambda path: os.fsdecode(path)),
-    ((bytes, bytearray, memoryview), lambda raw: base64.b64encode(raw).decode("ascii")),
+    (memoryview, memoryview.tobytes),
+    ((bytes, bytearray), lambda raw: base64.b64encode(raw).decode("ascii")),
 )

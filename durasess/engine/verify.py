@@ -6,6 +6,7 @@ import msgspec
 
 from durasess.engine import codec, files, paths, snapshot, survey
 from durasess.engine.fold import remember
+from durasess.engine.patience import look_until_settled
 from durasess.engine.scan import Place, Record
 from durasess.engine.types import Damage, LineError, SegmentInfo, TornTail
 from durasess.engine.walk import Walk, marks, unreached
@@ -42,17 +43,28 @@ class Verified(msgspec.Struct, kw_only=True):
 def verify(path: str, *, files: files.Files) -> Verified:
     """Check every segment that is there, both snapshots, meta, the anchor, and that they agree.
 
-    Raises SessionNotFoundError, FormatVersionError and StorageError; damage is returned.
+    May run beside a writer. Raises SessionNotFoundError, FormatVersionError and StorageError;
+    damage is returned.
     """
-    try:
-        return _verified(files, path)
-    except OSError as error:
-        raise StorageError(
-            f"{path} cannot be read: {error}. Nothing was changed.", path=path, errno=error.errno
-        ) from error
+    return look_until_settled(
+        lambda: _verified(files, path),
+        lambda report: [str(one) for one in report.damage],
+        passing=(StorageError,),
+    )
 
 
 def _verified(disk: files.Files, directory: str) -> Verified:
+    try:
+        return _checked(disk, directory)
+    except OSError as error:
+        raise StorageError(
+            f"{directory} cannot be read: {error}. Nothing was changed.",
+            path=directory,
+            errno=error.errno,
+        ) from error
+
+
+def _checked(disk: files.Files, directory: str) -> Verified:
     claims = survey.look(disk, directory, every_snapshot=True)
     report = Verified(
         path=directory,
@@ -61,6 +73,8 @@ def _verified(disk: files.Files, directory: str) -> Verified:
         notices=claims.notices,
         schema_version=claims.meta.schema_version if claims.meta else 1,
     )
+    if claims.damage:
+        return report
     report.snapshots = _snapshots(disk, claims, report)
     names = {name: paths.parse(name) for name in disk.listdir(directory)}
     report.foreign = sorted(name for name, found in names.items() if found.kind == "foreign")

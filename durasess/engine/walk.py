@@ -48,15 +48,15 @@ class Walk:
 
     def batches(self) -> Iterator[tuple[Scan, list[Record]]]:
         """Each whole batch with the scan it came from; see Scan for what comes behind damage."""
-        number = self._first_number
-        while True:
+        number: int | None = self._first_number
+        while number is not None:
             # Look ahead first: a writer seals a segment before it makes the next one.
             following = segment.present(self._disk, self._claims.directory, number + 1)
-            must_follow = following or number < self._claims.highest
+            is_newest = not following and number >= self._claims.highest
             try:
                 source = segment.open_source(self._disk, self._claims.directory, number)
             except FileNotFoundError:
-                if not must_follow and number > self._claims.highest:
+                if is_newest and number > self._claims.highest:
                     return
                 self._missing(number)
             except LineError as error:
@@ -64,12 +64,21 @@ class Walk:
             else:
                 may_grow = source.content is None and number >= self._claims.first_unsealed()
                 try:
-                    yield from self._segment(source, is_last=may_grow and not must_follow)
+                    yield from self._segment(source, is_last=may_grow and is_newest)
                 finally:
                     segment.close_source(self._disk, source)
-            if not must_follow:
-                return
-            number += 1
+            number = None if is_newest else self._next(number)
+
+    def _next(self, number: int) -> int | None:
+        """The number after this one; behind a gap, that of the next segment there is, so that a
+        stray name with a huge number is no endless search."""
+        directory = self._claims.directory
+        if segment.present(self._disk, directory, number + 1):
+            return number + 1
+        self._missing(number + 1)
+        names = (paths.parse(name) for name in self._disk.listdir(directory))
+        later = [name.number for name in names if name.kind == "segment" and name.number > number]
+        return min(later, default=None)
 
     def _segment(
         self, source: segment.Source, *, is_last: bool

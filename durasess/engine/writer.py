@@ -26,6 +26,8 @@ from durasess.errors import (
     StorageError,
 )
 
+MAX_NOTICES = 100
+
 
 class Writer:
     """Owns the log and all that is said about it, from the settled open to the release."""
@@ -91,12 +93,18 @@ class Writer:
     def run(self, tickets: Sequence[Ticket]) -> None:
         """Do the work of these tickets, in order; appends that stand together share a batch."""
         together: list[Ticket] = []
+        ids: set[str] = set()
         try:
             for ticket in tickets:
                 if not ticket.claim():
                     continue
                 if isinstance(ticket.work, Append):
+                    # The same event handed over twice: the second must find the first's receipt.
+                    if not ids.isdisjoint(ticket.work.event_ids()):
+                        together = self._commit(together)
+                        ids.clear()
                     together.append(ticket)
+                    ids |= ticket.work.event_ids()
                     # A validator must see what the batch before it did to the state.
                     if self._settings.validate is not None:
                         together = self._commit(together)
@@ -175,7 +183,6 @@ class Writer:
         waiting = [found for found in outcomes if found[0].work.durable]
         try:
             self._log.sync()
-            self._log.check_named()
             self._publish(lines, places)
         except DurasessError as error:
             self.failure = error
@@ -244,6 +251,11 @@ class Writer:
     # -- the rest ---------------------------------------------------------------------------
 
     @property
+    def covered_below(self) -> int:
+        """Segments below this number are covered by the newest snapshot."""
+        return self._snapshots.segment
+
+    @property
     def newest_segment(self) -> int:
         """The number of the newest segment, 0 before the first."""
         return self._log.number
@@ -294,20 +306,28 @@ class Writer:
             self.release()
         return self._snapshots.job
 
+    def lose(self) -> None:
+        """Nobody has the handle any more: let go as soon as that is safe."""
+        self._snapshots.abandon(self.release)
+
     def release(self) -> None:
         """Close every descriptor, the owner's last: that is what lets others in."""
         if self._closed:
             return
         self._closed = True
-        self._log.close()
-        for close in (self._ledger.close, lambda: self._disk.close(self._owner_fd)):
+        for close in (
+            self._log.close,
+            self._ledger.close,
+            lambda: self._disk.close(self._owner_fd),
+        ):
             try:
                 close()
             except OSError as error:
                 self._note(f"a descriptor could not be closed: {error}")
 
     def _note(self, notice: str) -> None:
-        self.notices.append(notice)
+        if notice not in self.notices:
+            self.notices = [*self.notices[-MAX_NOTICES + 1 :], notice]
 
     def _now(self) -> str:
         return codec.timestamp(self._settings.clock())

@@ -167,9 +167,13 @@ def test_torn_tail_is_no_loss_and_is_counted(
         return whole(path, at_least)
 
     monkeypatch.setattr(drill_rounds, "reopen", tear)
-    result = drilled(tmp_path / "s", 6)
-    assert torn and result.torn_tails >= len(torn)
-    assert result.problems == [] and result.lost == 0
+    for attempt in range(12):
+        result = drilled(tmp_path / f"s{attempt}", 3)
+        assert result.problems == [] and result.lost == 0
+        assert result.torn_tails >= len(torn)
+        if torn:
+            return
+    pytest.fail("no kill left a segment open")
 
 
 def test_worker_that_cannot_work_fails_the_drill(tmp_path: Path) -> None:

@@ -199,6 +199,7 @@ def test_file_that_cannot_be_read_does_not_hide_the_others(
     (path / "events_0002.jsonl").mkdir()
     report = as_json(capsys, path, "--events")
     assert report["health"] == "unreadable"
-    assert [one["seq"] for one in report["events"]] == [1, 2, 3, 4]
+    assert [one["seq"] for one in report["events"]] == [1, 2, 3, 4, None]
+    assert "events_0002.jsonl" in report["events"][-1]["problem"]
     assert "not a regular file" in report["damage"][0]["reason"]
     shutil.rmtree(path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import subprocess
 from pathlib import Path
@@ -120,6 +119,7 @@ def test_piped_output_has_no_escape_codes(tmp_path: Path) -> None:
 
 def test_terminal_gets_colour_and_panels(tmp_path: Path) -> None:
     path = sessions.copy("damaged-middle", tmp_path)
+    pty = pytest.importorskip("pty", reason="there are no pseudo-terminals on this system")
     parent, child = pty.openpty()
     environment = {**sessions.environment(), "TERM": "xterm-256color", "COLUMNS": "100"}
     environment.pop("NO_COLOR", None)

@@ -1,4 +1,4 @@
-"""What is printed where: aligned text, panels, one JSON document, nothing that drives a terminal."""
+"""What is printed where: aligned text, panels, one JSON document, never an escape code of data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ EVIL = "a\x1b[31mred\r\n\x9b2J\u202e"
 BLOCKS: list[Block] = [
     Facts("", [Fact("session", "a1", "format 1"), Fact("path", "/x/[bold]y" + EVIL)]),
     Table(
-        "", (Column("segment"), Column("bytes", right=True)), [Row(("one", "5"), "bad"), Row(("b", "1,200"))]
+        "",
+        (Column("segment"), Column("bytes", right=True)),
+        [Row(("one", "5"), "bad"), Row(("b", "1,200"))],
     ),
     Listing("", (Column("seq", right=True, width=4), Column("data", width=9)), [Row(("7", EVIL))]),
     Notes("damage", ["first", EVIL], "bad"),
@@ -85,7 +87,7 @@ def test_json_is_one_document_with_the_items_as_last_member() -> None:
 
 def test_json_without_items_is_an_empty_list() -> None:
     stream = io.StringIO()
-    Output(stream, as_json=True).report({"a": 1}, lambda: [], lambda: ("events", iter([])))
+    Output(stream, as_json=True).report({"a": 1}, list, lambda: ("events", iter([])))
     assert json.loads(stream.getvalue()) == {"a": 1, "events": []}
 
 

@@ -27,9 +27,7 @@ def test_dry_run_changes_nothing_and_apply_does_what_it_said(
         assert engine.last_seq == 3
 
 
-def test_second_run_finds_nothing_to_do(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_second_run_finds_nothing_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = sessions.copy("damaged-middle", tmp_path)
     main(["repair", str(path), "--apply"])
     capsys.readouterr()

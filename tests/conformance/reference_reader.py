@@ -738,7 +738,7 @@ def read_session(directory: str | os.PathLike[str]) -> Reading:
     recovered = read_log(path, path.name, snapshot.segment if snapshot else 1, start)
     whole = recovered
     if segments:
-        first = min(segments)
+        first = _first_that_counts(path, path.name, segments)
         whole = read_log(path, path.name, first, (0, 0) if first == 1 else None)
     _fill(reading, whole, recovered, snapshot)
     chains = {**whole.chains, **recovered.chains}
@@ -750,6 +750,23 @@ def read_session(directory: str | os.PathLike[str]) -> Reading:
     if anchor is not None:
         reading.anchor_reached = _reached(reading, ANCHOR, anchor, recovered, chains)
     return reading
+
+
+def _first_that_counts(path: Path, session_id: str, segments: dict[int, str]) -> int:
+    """Below the older of two valid snapshots segments may have been pruned in any order (§3), so
+    only the unbroken run that ends there counts."""
+    starts = []
+    for name in SNAPSHOTS:
+        try:
+            starts.append(read_snapshot((path / name).read_bytes(), session_id, name).segment)
+        except (OSError, Damage):
+            continue
+    first = min(starts, default=1)
+    if len(starts) < 2 and 1 in segments:
+        first = 1
+    while first - 1 in segments:
+        first -= 1
+    return first
 
 
 def _meta(path: Path, reading: Reading) -> dict[str, Any] | None:

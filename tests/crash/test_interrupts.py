@@ -439,7 +439,7 @@ def struck(nth: int, call: Callable[[], Any]) -> Struck:
 def threads_left(before: frozenset[threading.Thread] = frozenset()) -> bool:
     """Whether threads of handles stay that were not there before."""
     gc.collect()
-    deadline = time.monotonic() + 1
+    deadline = time.monotonic() + 5
     while (left := set(committers()) - before) and time.monotonic() < deadline:
         time.sleep(0.002)
     return bool(left)
@@ -454,7 +454,7 @@ def is_locked(path: str) -> bool:
     return False
 
 
-def in_a_child(function: str, *arguments: object, patience: float = PATIENCE) -> str:
+def in_a_child(function: str, *arguments: object, patience: float = 4 * PATIENCE) -> str:
     """What the function of this name prints in a process of its own."""
     command = [sys.executable, __file__, function, *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -576,7 +576,7 @@ def test_interrupt_raised_by_a_callback_does_not_hang_the_handle(
 ) -> None:
     path = tmp_path / "s"
     try:
-        first, second = json.loads(in_a_child("raising_callback", path, where, patience=10))
+        first, second = json.loads(in_a_child("raising_callback", path, where, patience=30))
     except subprocess.TimeoutExpired:
         pytest.fail("the handle hangs after its callback raised KeyboardInterrupt")
     assert first in ("KeyboardInterrupt", "SessionFailedError")

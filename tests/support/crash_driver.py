@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import logging
 import os
 import re
 import sys
@@ -59,6 +60,9 @@ Plan = tuple[str, ...]
 Fact = tuple[str, Any]
 """Type and data of an event."""
 
+Unsettled = tuple[tuple[str, bytes], ...]
+"""Segments, as path and bytes."""
+
 
 class Moment(NamedTuple):
     """What is known at a point of the log.
@@ -67,8 +71,8 @@ class Moment(NamedTuple):
     there, as a prefix that ends at one of `ends`. `states[k]` is the fold of the first k.
     `version` counts how often an issued event was withdrawn, so that a later and stricter moment
     is not taken for an earlier one. `receipt` is that of the last acknowledged event. `unsettled`
-    are the segments that a writer found at an open, with their bytes: where one was replaced, all
-    that was taken out of it must be in quarantine.
+    are the segments without a seal that a writer found at an open, with their bytes: where one was
+    replaced, all that was taken out of it must be in quarantine.
     """
 
     acked: int = -1
@@ -78,12 +82,12 @@ class Moment(NamedTuple):
     ends: tuple[int, ...] = (0,)
     states: tuple[Any, ...] = ({},)
     pruned: bool = False
-    unsettled: tuple[tuple[str, bytes], ...] = ()
+    unsettled: Unsettled = ()
 
 
 def identity(moment: Moment | None) -> Any:
     """What of a moment makes its oracle a different one."""
-    return None if moment is None else (moment.acked, moment.version)
+    return None if moment is None else (moment.acked, moment.version, moment.unsettled)
 
 
 class StepTooShort(Exception):
@@ -164,11 +168,13 @@ def open_engine(files: SimFiles, options: Options, **more: Any) -> Engine:
 
 @contextmanager
 def pinned_identity() -> Iterator[None]:
-    """The same process, command and boot in every run, so the same plan makes the same bytes."""
+    """The same process, command and boot in every run, so the same plan makes the same bytes; and
+    no log messages about the faults that plans make."""
     with (
         mock.patch.object(os, "getpid", lambda: 4242),
         mock.patch.object(sys, "argv", ["explorer"]),
         mock.patch.object(files_module, "boot_id", lambda: "boot"),
+        mock.patch.object(logging.getLogger("durasess"), "disabled", True),
     ):
         yield
 
@@ -319,7 +325,7 @@ class Driver:
     def _opened(self) -> Engine:
         if self.engine is None:
             self.scheduler = InlineScheduler()
-            self._mark(unsettled=(*self.moment.unsettled, *segments_in(self.files.tree())))
+            self._mark(unsettled=unsettled_in(self.files.tree(), self.moment.unsettled))
             self.engine = self._open_with(
                 self.files,
                 self.options,
@@ -419,8 +425,8 @@ class Driver:
         self._expect_no_descriptors()
 
     def _died(self) -> None:
-        self.files.die()
         self.files.faults.clear()
+        self.files.die()
         if self.engine is not None:
             self.engine.forget()
         self.engine = None
@@ -469,6 +475,18 @@ def segments_in(tree: Tree) -> list[tuple[str, bytes]]:
         for path, data in tree.items()
         if data is not None and path.startswith(SESSION + "/") and kind_of(path) == "segment"
     ]
+
+
+def unsettled_in(tree: Tree, known: Unsettled) -> Unsettled:
+    """What is known, and the segments of this tree that have no seal."""
+    found = [item for item in segments_in(tree) if not is_sealed(item[1])]
+    return (*known, *(item for item in found if item not in known))
+
+
+def is_sealed(data: bytes) -> bool:
+    """Whether a segment's last line is a seal."""
+    last_line = data[data.rfind(b"\n", 0, -1) + 1 :]
+    return last_line.startswith(b'{"seal":') and last_line.endswith(b"}\n")
 
 
 @functools.lru_cache(maxsize=10_000)

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from durasess.engine import paths
 from durasess.engine.engine import Engine
+from durasess.engine.types import Event
 from durasess.engine.verify import verify
 from durasess.errors import SessionNotFoundError
 from tests.support.crash_driver import (
@@ -21,9 +23,11 @@ from tests.support.crash_driver import (
     Options,
     fold,
     identity,
+    is_sealed,
     make_clock,
     open_engine,
     segments_in,
+    unsettled_in,
 )
 from tests.support.crash_states import CrashState, Settings, crash_states, entry_key, tree_key
 from tests.support.sim_files import SimFiles, Tree
@@ -107,6 +111,7 @@ class Oracle:
             check.expect_unread()
         except Exception as error:  # every refusal is a finding
             check.found.append(f"{check.doing}: {type(error).__name__}: {error}")
+        check.forget_engines()
         return check, files
 
     def _continue(self, check: _Check, engine: Engine, *, always: bool) -> None:
@@ -146,12 +151,13 @@ class _Check:
         self._read_seq = -1
         self._last_seq = 0
         self._state: Any = None
-        unsettled = (*moment.unsettled, *segments_in(tree))
-        files.mark(moment._replace(unsettled=unsettled))
+        self._given = moment.unsettled
+        self._engines: list[Engine] = []
+        self._unsettled = unsettled_in(tree, moment.unsettled)
+        files.mark(moment._replace(unsettled=self._unsettled))
 
     def let_go(self) -> None:
         """Keep only what `holds_for` needs."""
-        self._unsettled = self.moment.unsettled
         del self.files, self.tree, self.moment
 
     def holds_for(self, moment: Moment) -> bool:
@@ -159,8 +165,9 @@ class _Check:
         first, last = self._read_seq, self._last_seq
         if not moment.acked <= first <= last < len(moment.states):
             return False
-        known = moment.unsettled == self._unsettled and moment.states[last] == self._state
-        return known and first in moment.ends and last in moment.ends
+        if moment.unsettled != self._given or moment.states[last] != self._state:
+            return False
+        return first in moment.ends and last in moment.ends
 
     def only_receipt(self) -> list[str]:
         """Open with the moment's receipt, and nothing else."""
@@ -169,6 +176,7 @@ class _Check:
             self._open("read").close()
         except Exception as error:
             self.found.append(f"{self.doing}: {type(error).__name__}: {error}")
+        self.forget_engines()
         return self.found
 
     def read_only(self) -> None:
@@ -214,7 +222,7 @@ class _Check:
             issued=moment.issued[:last],
             ends=tuple(end for end in moment.ends if end <= last),
             states=moment.states[: last + 1],
-            unsettled=(*moment.unsettled, *segments_in(self.tree)),
+            unsettled=self._unsettled,
         )
         self.files.mark(self.moment)
         return engine
@@ -252,7 +260,7 @@ class _Check:
         self._expect(not unread, f"it read {unread}")
 
     def _open(self, mode: str) -> Engine:
-        return self._open_with(
+        engine = self._open_with(
             self.files,
             Options(),
             mode=mode,
@@ -260,6 +268,15 @@ class _Check:
             create=mode == "own",
             clock=self._clock,
         )
+        self._engines.append(engine)
+        return engine
+
+    def forget_engines(self) -> None:
+        """Whatever a finding left open goes, without touching the disk."""
+        self.files.die()
+        for engine in self._engines:
+            engine.forget()
+        self._engines.clear()
 
     def _look(self, engine: Engine) -> None:
         """Acknowledged ⊆ found ⊆ issued, whole batches, no alarm, the state of these events."""
@@ -282,9 +299,8 @@ class _Check:
         """Each one that was issued, in order, and the one that the receipt names."""
         moment = self.moment
         last = engine.last_seq
-        first = engine.recovery.first_seq
+        first, events = self._events(engine)
         self._expect(first == 1 or moment.pruned, f"the log begins at seq {first}, never pruned")
-        events = list(engine.events(after=first - 1))
         seqs = [event.seq for event in events]
         self._expect(seqs == list(range(first, last + 1)), f"seqs {seqs}, not {first} to {last}")
         for event in events:
@@ -297,6 +313,17 @@ class _Check:
         for event in events:
             if receipt is not None and event.seq == receipt.seq and event.crc != receipt.crc:
                 self.found.append(f"{self.doing}: seq {event.seq} has another crc than its receipt")
+
+    def _events(self, engine: Engine) -> tuple[int, list[Event]]:
+        """The seq that the log begins with, and all events that can be read."""
+        try:
+            return 1, list(engine.events())
+        except ValueError as pruned:
+            asked = re.search(r"after=([0-9]+)", str(pruned))
+            if asked is None:
+                raise
+        after = int(asked[1])
+        return after + 1, list(engine.events(after=after))
 
     def _expect_terminated(self, last: int) -> None:
         """A reader never counts a line that lacks its line feed."""
@@ -315,7 +342,7 @@ class _Check:
         ]
         for path, old in unsettled:
             new = tree.get(path)
-            if new is None or new == old or _is_sealed(old) or not _is_sealed(new):
+            if new is None or new == old or is_sealed(old) or not is_sealed(new):
                 continue
             kept = new.startswith(old) or _is_kept(old, new, quarantine)
             self._expect(kept, f"bytes of {path} were thrown away")
@@ -340,11 +367,6 @@ class _Numbered:
 
     def __init__(self, seq: int) -> None:
         self.seq = seq
-
-
-def _is_sealed(data: bytes) -> bool:
-    last_line = data[data.rfind(b"\n", 0, -1) + 1 :]
-    return last_line.startswith(b'{"seal":') and last_line.endswith(b"}\n")
 
 
 def _is_kept(old: bytes, new: bytes, quarantine: list[bytes]) -> bool:

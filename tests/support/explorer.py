@@ -24,6 +24,7 @@ from typing import Any
 
 from tests.support.crash_driver import (
     Driver,
+    Moment,
     Plan,
     PlanFailure,
     StepTooShort,
@@ -146,8 +147,9 @@ _SPREAD = 0x9E37_79B9_7F4A_7C15
 
 def _short(state: CrashState) -> int:
     """64 bits for a tree and what was acknowledged."""
-    acked, version = identity(state.mark) or (-2, 0)
-    return (state.key ^ ((acked + 2) * 1_000_003 + version) * _SPREAD) & 0xFFFF_FFFF_FFFF_FFFF
+    moment = state.mark or Moment()
+    known = (moment.acked + 2) * 1_000_003 + moment.version
+    return (state.key ^ known * _SPREAD) & 0xFFFF_FFFF_FFFF_FFFF
 
 
 KINDS = ("lost", "phantom", "refused", "other")

@@ -205,7 +205,9 @@ def lost_pieces(write: bytes, base: int) -> Iterator[bytes]:
 
 # Values.
 
-_SPECIAL = st.sampled_from(["\0", "\x1e", '"', "\\", "\x85", "\u2028", "\u2029", "\ud800", "\udfff"])
+_SPECIAL = st.sampled_from(
+    ["\0", "\x1e", '"', "\\", "\x85", "\u2028", "\u2029", "\ud800", "\udfff"]
+)
 
 
 def _paired(text: str) -> str:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from durasess.engine import files as files_module
-from durasess.engine import opening, snapshot
+from durasess.engine import snapshot
 from durasess.engine.commit import InlineScheduler
 from durasess.engine.engine import Engine
 from durasess.engine.paths import parse
@@ -116,7 +116,7 @@ def pinned() -> Iterator[None]:
             (sys, "argv", ["mutations"]),
             (socket, "gethostname", lambda: "host"),
             (files_module, "boot_id", lambda: "boot"),
-            (opening, "_READ_PAUSE", 0.0),
+            (time, "sleep", lambda seconds: None),
         ):
             stack.enter_context(mock.patch.object(target, name, value))
         yield
@@ -639,7 +639,7 @@ def suite_stride(form: Form) -> Callable[[str], int]:
     that another form covers: 61 and 8 have no common divisor, so each bit of a byte has its turn.
     """
     deciding = {
-        "closed": frozenset(form.files) - {"owner"},
+        "closed": frozenset(form.files) - {"owner", "lock", "events_0001.jsonl"},
         "covered": SNAPSHOTS,
         "open": frozenset(["lock", form.newest]),
         "torn": frozenset([form.newest]),

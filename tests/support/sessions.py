@@ -23,7 +23,7 @@ STORE = "/store"
 SIM_PATH = "/store/s1"
 SIM_SEGMENT = "/store/s1/events_0001.jsonl"
 START_NS = 1_700_000_000_000_000_000
-PATIENCE_S = 10.0
+PATIENCE_S = 6.0
 """How long a thread may take before a test calls it stuck; nothing waits for it when all is well."""
 
 
@@ -35,9 +35,9 @@ def collect(state: list[Any], event: Event) -> None:
     state.append(event.data)
 
 
-def clock() -> Callable[[], int]:
+def clock(start: int = START_NS) -> Callable[[], int]:
     """A clock that moves one millisecond with each look."""
-    now = START_NS
+    now = start
 
     def read() -> int:
         nonlocal now

@@ -134,6 +134,7 @@ class SimFiles:
         self.trace = trace
         self.reads: set[str] | None = None
         self._dead: set[int] = set()
+        self._killed = False
         self._next_node = ROOT + 1
         self._next_descriptor = FIRST_DESCRIPTOR
         self._directories: dict[str, Node] = {}
@@ -182,6 +183,7 @@ class SimFiles:
     def die(self) -> None:
         """The process is gone: descriptors and locks with it, the page cache stays. What is left
         of its handle may still close them, without an effect."""
+        self._killed = False
         self._dead.update(self.descriptors)
         self.descriptors.clear()
         for node in self.nodes.values():
@@ -226,17 +228,23 @@ class SimFiles:
         return fault
 
     def _fault(self, kind: str, path: str) -> Fault | None:
-        """The fault that hits this call; one that only raises is raised here."""
+        """The fault that hits this call; one that only raises is raised here. A killed process
+        does nothing any more, not even what its exception handlers would like to do."""
+        if self._killed:
+            raise Killed
         hit = None
         for fault in self.faults:
             if fault.hits(kind, path) and hit is None:
                 hit = fault
         if hit is None:
             return None
+        if hit.kill:
+            self._killed = True
+            if hit.size is None:
+                raise Killed
+            return hit
         if not hit.sticky:
             self.faults.remove(hit)
-        if hit.kill and hit.size is None:
-            raise Killed
         if hit.code is not None and kind != "sync":
             raise _error(hit.code, path)
         return hit

@@ -69,7 +69,9 @@ def no_descriptor_left() -> Iterator[None]:
 class Calls:
     """Stands in for a function of `os`: raises the errors one after another, then calls it."""
 
-    def __init__(self, real: Callable[..., Any], *errors: BaseException, after: bool = False) -> None:
+    def __init__(
+        self, real: Callable[..., Any], *errors: BaseException, after: bool = False
+    ) -> None:
         self.real = real
         self.errors = list(errors)
         self.after = after

@@ -228,29 +228,34 @@ def test_failed_sync_fails_the_log_and_is_never_tried_again(files, code):
     assert kinds(files, since) == []
 
 
-# check_named
+# sync, the name
 
 
 def test_name_that_leads_elsewhere_fences_the_log(files):
     log = started(files)
+    append(log, 1)
+    log.write(*batch(log, 2))
     files.close(files.create("/store/s1/other"))
     files.replace("/store/s1/other", SIM_SEGMENT)
-    with pytest.raises(FencedError, match="another file"):
-        log.check_named()
+    with pytest.raises(FencedError, match="another file") as caught:
+        log.sync()
+    assert (caught.value.seq, log.place.seq) == (1, 1)
 
 
 def test_name_that_is_gone_fences_the_log(files):
     log = started(files)
+    log.write(*batch(log, 1))
     files.unlink(SIM_SEGMENT)
     with pytest.raises(FencedError):
-        log.check_named()
+        log.sync()
 
 
 def test_name_that_cannot_be_looked_up_fails_the_log(files):
     log = started(files)
+    log.write(*batch(log, 1))
     files.fail("stat")
     with pytest.raises(SessionFailedError):
-        log.check_named()
+        log.sync()
 
 
 # seal

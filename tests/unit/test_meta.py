@@ -136,9 +136,7 @@ def test_every_flipped_bit_and_every_cut_is_noticed() -> None:
         ({"summary": {"seq": 1}}, "missing required field `data`"),
     ],
 )
-def test_line_without_the_fields_of_a_meta_is_refused(
-    changes: dict[str, Any], reason: str
-) -> None:
+def test_line_without_the_fields_of_a_meta_is_refused(changes: dict[str, Any], reason: str) -> None:
     error = refused(line_with(**changes))
     assert error.rule == "meta" and error.reason.startswith("not the fields of a meta: ")
     assert reason in error.reason
@@ -180,7 +178,7 @@ def test_crc_of_meta_has_seed_0() -> None:
 def test_summary_that_is_too_large_for_a_list_is_refused_with_its_size() -> None:
     room = meta.MAX_META_BYTES - len(meta.encoded(with_summary("")))
     assert len(meta.encoded(with_summary("x" * room))) == meta.MAX_META_BYTES
-    with pytest.raises(EventRejectedError, match="meta.json 1048577 bytes; the limit is 1048576"):
+    with pytest.raises(EventRejectedError, match=r"meta\.json 1048577 bytes; the limit is 1048576"):
         meta.encoded(with_summary("x" * (room + 1)))
 
 

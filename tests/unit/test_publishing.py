@@ -78,7 +78,9 @@ def test_nothing_to_write_is_no_write() -> None:
 
 
 @pytest.mark.parametrize("taken", [0, -1])
-def test_write_that_takes_nothing_is_a_full_disk(taken: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_that_takes_nothing_is_a_full_disk(
+    taken: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sim = disk()
     monkeypatch.setattr(sim, "write_at", lambda fd, data, offset: taken)
     with pytest.raises(OSError) as caught:

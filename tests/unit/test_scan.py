@@ -58,9 +58,8 @@ def with_line(made: SegmentBytes, index: int, replacement: bytes) -> bytes:
 
 
 def damaged(text: bytes) -> bytes:
-    """A line one of whose bytes in the middle was changed."""
-    at = len(text) // 2
-    return text[:at] + bytes([text[at] ^ 1]) + text[at + 1 :]
+    """An event line with a changed byte, which only its crc tells."""
+    return text.replace(b"note", b"nope")
 
 
 def assert_damage(content: bytes, rule: str, offset: int, **options: Any) -> None:
@@ -229,8 +228,8 @@ def test_segment_whose_predecessor_is_not_known_says_itself_where_it_begins() ->
 
 def test_damaged_header_leaves_the_events_behind_it_readable() -> None:
     made = three_batches()
-    seen = scanned(with_line(made, 0, damaged(lines_of(made)[0])))
-    assert seen.only_damage.offset == 0 and seen.only_damage.rule in ("crc", "json", "header")
+    seen = scanned(with_line(made, 0, lines_of(made)[0].replace(b'"pid":41', b'"pid":42')))
+    assert (seen.only_damage.rule, seen.only_damage.offset) == ("crc", 0)
     assert seen.seqs == [[1], [2], [3], [4], [5]]
     assert seen.scan.info().first_seq == 0
 
@@ -390,13 +389,36 @@ def test_damage_that_is_not_followed_by_anything_has_no_last_seq() -> None:
     assert (seen.seqs, seen.scan.place.seq) == ([[1], [2, 3, 4]], 4)
 
 
-def test_lost_line_is_damage_with_the_seqs_it_cost() -> None:
+@pytest.mark.parametrize("lost", [1, 3, 4])
+def test_lost_line_is_damage(lost: int) -> None:
     made = three_batches()
-    for index, (first, last) in {1: (1, 1), 3: (3, 3)}.items():
-        found = scanned(with_line(made, index, b"")).only_damage
-        assert (found.rule, found.offset) == ("seq", offset_of(made, index))
-        assert (found.first_seq, found.last_seq) == (first, last)
-        assert found.reason == f"expected seq {first}, found seq {first + 1}"
+    seen = scanned(with_line(made, lost, b""))
+    found = seen.only_damage
+    assert (found.rule, found.offset) == ("seq", offset_of(made, lost))
+    assert found.first_seq == lost and seen.scan.torn is None
+    assert found.reason == f"expected seq {lost}, found seq {lost + 1}"
+
+
+def test_lost_line_costs_no_other_line() -> None:
+    """The first line behind a gap can be read, though not proven (R17)."""
+    made = three_batches()
+    seen = scanned(with_line(made, 1, b""))
+    assert (seen.only_damage.first_seq, seen.only_damage.last_seq) == (1, 1)
+    assert [(record.seq, record.proven) for found in seen.batches for record in found] == [
+        (2, False),
+        (3, True),
+        (4, True),
+        (5, True),
+    ]
+
+
+def test_damaged_seq_costs_no_other_line() -> None:
+    made = three_batches()
+    broken = lines_of(made)[2].replace(b'{"seq":2', b'{"seq":9')
+    seen = scanned(with_line(made, 2, broken))
+    assert (seen.only_damage.rule, seen.only_damage.offset) == ("seq", offset_of(made, 2))
+    assert (seen.only_damage.first_seq, seen.only_damage.last_seq) == (2, 2)
+    assert seen.seqs == [[1], [3], [4], [5]]
 
 
 def test_inserted_line_is_damage_that_cost_no_seq() -> None:
@@ -427,17 +449,42 @@ def test_lines_that_changed_places_are_damage() -> None:
     assert [damage.rule for damage in seen.scan.damage] == ["seq", "seq"]
     assert [damage.offset for damage in seen.scan.damage] == [
         offset_of(made, 1),
-        offset_of(made, 2),
+        offset_of(made, 5),
+    ]
+    assert seen.scan.damage[1].reason == "seq 1 stands again or too late"
+    assert seen.seqs == [[2], [3], [4]]
+
+
+def test_gap_is_one_damage_however_many_lines_it_takes() -> None:
+    made = three_batches()
+    seen = scanned(with_line(made, 1, b"x\n\nz\n"))
+    assert seen.only_damage.offset == offset_of(made, 1)
+    assert (seen.only_damage.first_seq, seen.only_damage.last_seq) == (1, 1)
+    assert seen.seqs == [[2], [3], [4], [5]]
+
+
+@pytest.mark.parametrize("second", [b"x\n", b""])
+def test_each_gap_is_a_damage_of_its_own(second: bytes) -> None:
+    made = three_batches()
+    lines = lines_of(made)
+    lines[1], lines[4] = b"x\n", second
+    seen = scanned(b"".join(lines))
+    assert [(found.first_seq, found.last_seq) for found in seen.scan.damage] == [(1, 1), (4, 4)]
+    assert [found.offset for found in seen.scan.damage] == [
+        len(lines[0]),
+        len(b"".join(lines[:4])),
     ]
 
 
-def test_each_gap_is_one_damage_however_many_lines_it_takes() -> None:
+def test_changed_line_behind_damage_is_a_damage_of_its_own() -> None:
     made = three_batches()
-    broken = with_line(made, 1, b"x\n\nz\n")
-    broken = broken.replace(lines_of(made)[4], damaged(lines_of(made)[4]))
-    seen = scanned(broken)
-    assert [(found.first_seq, found.last_seq) for found in seen.scan.damage] == [(1, 1), (4, 4)]
-    assert [found.rule for found in seen.scan.damage] == ["line", "line"] or seen.seqs
+    lines = lines_of(made)
+    lines[1], lines[4] = b"x\n", damaged(lines[4])
+    seen = scanned(b"".join(lines))
+    assert [(found.rule, found.first_seq) for found in seen.scan.damage] == [
+        ("line", 1),
+        ("crc", 4),
+    ]
     assert seen.seqs == [[2], [3], [5]]
 
 
@@ -462,7 +509,8 @@ def test_batch_of_another_length_than_it_says_is_damage(b: int | None) -> None:
     made = three_batches()
     first, second, third = batch(made.place, 3).splitlines(keepends=True)
     last = line(place_after(first + second, made.place), b=b)
-    assert_damage(made.content + first + second + last, "batch", made.end + len(first + second))
+    rule = "line" if b == 1 else "batch"
+    assert_damage(made.content + first + second + last, rule, made.end + len(first + second))
     assert scanned(made.content + first + second + third).scan.damage == []
 
 
@@ -521,11 +569,10 @@ def test_seal_inside_a_batch_is_damage() -> None:
     made = three_batches()
     first = batch(made.place, 2).splitlines(keepends=True)[0]
     made.content += first
-    assert_damage(made.content + made.seal_line(), "batch", made.end, is_last=False)
+    for is_last in (True, False):
+        assert_damage(made.content + made.seal_line(), "batch", made.end, is_last=is_last)
     made.place = place_after(first, made.place)
-    assert_damage(
-        three_batches().content + first + three_batches().seal_line(), "crc", made.end
-    )
+    assert_damage(made.content + made.seal_line(), "crc", made.end)
 
 
 def test_bytes_behind_the_seal_are_damage_said_once() -> None:

@@ -3,6 +3,7 @@ else, plain files before compressed ones."""
 
 import errno
 import itertools
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from durasess.engine import codec, frames, segment
+from durasess.engine.files import RealFiles
 from durasess.engine.scan import Place
 from durasess.engine.segment import Header, Line, Seal, Source
 from durasess.engine.types import LineError
@@ -25,6 +27,7 @@ from tests.support.lines import (
     flips,
     segment_path,
 )
+from tests.support.sessions import make_segments, make_session
 from tests.support.sim_files import SimFiles
 
 HEADER = Header(
@@ -347,3 +350,33 @@ def test_line_without_the_fields_of_a_seal_is_refused(changes: dict[str, Any], r
 def test_line_that_is_no_object_is_no_seal() -> None:
     assert refused(segment.parse_seal, b'["seal"]').rule == "json"
     assert refused(segment.parse_seal, b'{"seal":').rule == "json"
+
+
+# first_seq_of, lowest
+
+
+def segments_of(path: Path, count: int) -> str:
+    """A session with `count` sealed segments of two events each."""
+    return str(make_segments(path / "s1", count))
+
+
+def test_first_seq_of_a_segment(tmp_path: Path) -> None:
+    path = segments_of(tmp_path, 3)
+    assert [segment.first_seq_of(RealFiles(), path, n) for n in (1, 2, 9)] == [1, 3, None]
+
+
+def test_first_seq_of_a_segment_whose_header_is_not_valid_is_0(tmp_path: Path) -> None:
+    path = segments_of(tmp_path, 2)
+    Path(path, "events_0002.jsonl").write_bytes(b"x\n")
+    assert segment.first_seq_of(RealFiles(), path, 2) == 0
+
+
+def test_lowest_segment_is_that_of_the_unbroken_run(tmp_path: Path) -> None:
+    path = segments_of(tmp_path, 4)
+    assert segment.lowest(RealFiles(), path, 4) == 1
+    Path(path, "events_0002.jsonl").unlink()
+    assert segment.lowest(RealFiles(), path, 4) == 3
+
+
+def test_lowest_segment_of_an_empty_session_is_the_first(tmp_path: Path) -> None:
+    assert segment.lowest(RealFiles(), str(make_session(tmp_path / "s1", 0)), 1) == 1

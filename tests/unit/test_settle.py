@@ -1,5 +1,7 @@
 """After an unclean end: whole batches are copied forward and sealed, torn bytes are kept."""
 
+from pathlib import Path
+
 import pytest
 
 from durasess import CorruptionError, FencedError
@@ -66,7 +68,7 @@ def test_bad_meta_is_copied_before_it_is_replaced(path, tmp_path):
     flip_bit(tmp_path / "s1" / "meta.json", 30)
     bad = (tmp_path / "s1" / "meta.json").read_bytes()
     (kept,) = settle.keep_bad_files(FILES, claims_of(path))
-    assert open(kept, "rb").read() == bad
+    assert Path(kept).read_bytes() == bad
 
 
 # copy_forward
@@ -86,7 +88,7 @@ def test_torn_bytes_are_kept_in_quarantine(path):
     torn = unacknowledged(path, "half")[:25]
     append_bytes(segment_path(path), torn)
     (kept,) = settled(path)
-    assert open(kept, "rb").read() == torn
+    assert Path(kept).read_bytes() == torn
     assert "/quarantine/events_0001.jsonl." in kept
     assert state_of(path) == [1, 2, 3]
 

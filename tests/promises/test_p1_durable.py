@@ -1,0 +1,57 @@
+"""P1: when a durable append returns, the event survives kill -9, an OS crash and power loss."""
+
+import os
+import signal
+
+import pytest
+
+from durasess.engine import writer
+from tests.support.power_cuts import problems
+from tests.support.sessions import open_session, state_of
+
+
+def test_p1_acknowledged_events_survive_every_power_cut():
+    assert problems([1, 2, "rotate", 1]) == []
+
+
+def test_p1_acknowledged_events_survive_snapshots_and_restarts():
+    assert problems([1, "snapshot", 1, "reopen", 1, "abandon", 1]) == []
+
+
+def test_p1_has_teeth_acknowledging_before_the_sync_loses_events(monkeypatch):
+    def unsynced(log):
+        if log._unsynced is not None:
+            size, log.place, events = log._unsynced
+            log._unsynced = None
+            log.offset += size
+            log._events += events
+
+    monkeypatch.setattr(writer.Log, "sync", unsynced)
+    assert any("were acknowledged" in problem for problem in problems([1, 1]))
+
+
+def test_p1_has_teeth_without_the_directory_sync_of_a_segment_events_are_lost(monkeypatch):
+    from tests.support.sim_files import SimFiles
+
+    monkeypatch.setattr(SimFiles, "sync_dir", lambda files, path: None)
+    assert problems([1]) != []
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_p1_acknowledged_events_survive_kill_9(tmp_path, batch):
+    reader, told = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            engine = open_session(tmp_path / "s1")
+            engine.append_many([("t", n) for n in range(batch)])
+            os.write(told, b"x")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.read(reader, 1)
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(reader)
+    os.close(told)
+    assert state_of(tmp_path / "s1") == list(range(batch))

@@ -1,0 +1,152 @@
+"""Which drafts are written, which were written before and get their old receipt, which are
+refused."""
+
+import enum
+from typing import Any
+
+import pytest
+
+from durasess.engine import admission, codec
+from durasess.engine.admission import Append, Prepared
+from durasess.engine.commit import Ticket
+from durasess.engine.drafting import Drafting
+from durasess.engine.receipt import Receipt
+from durasess.engine.scan import Place
+from durasess.engine.snapshot import RememberedId
+from durasess.engine.types import Draft
+from durasess.errors import EventRejectedError
+from tests.support.lines import SESSION, START, TS, batch, body, place_after
+
+
+def prepared(data: Any = None, event_id: str | None = None) -> Prepared:
+    return Drafting().prepared(Draft("note", data, event_id=event_id))
+
+
+def admitted(
+    *items: Prepared, before: Any = (), known: Any = (), validate: Any = None, state: Any = None
+) -> list[Prepared | Receipt]:
+    window = {one.event_id: one for one in known}
+    work = Append(list(items), True)
+    return admission.admit(work, list(before), window, SESSION, validate, state)
+
+
+def written_before(data: Any, event_id: str) -> RememberedId:
+    return RememberedId(event_id, 7, "0a1b2c3d", codec.digest(body(data, event_id=event_id)))
+
+
+def refusal(*items: Prepared, **options: Any) -> EventRejectedError:
+    with pytest.raises(EventRejectedError) as caught:
+        admitted(*items, **options)
+    assert "event rejected: event_id 'e1' " in str(caught.value)
+    assert "Nothing was written" in str(caught.value)
+    return caught.value
+
+
+# admit
+
+
+def test_drafts_with_new_ids_or_none_are_written() -> None:
+    items = [prepared(1), prepared(1), prepared(1, "e1"), prepared(1, "e2")]
+    assert admitted(*items) == items
+    assert admitted() == []
+
+
+def test_draft_that_was_written_before_gets_the_receipt_of_then() -> None:
+    again, new = prepared({"x": 1}, "e1"), prepared(2)
+    found = admitted(again, new, known=[written_before({"x": 1}, "e1")])
+    assert found == [Receipt(SESSION, 7, "0a1b2c3d", True), new]
+
+
+class Step(enum.StrEnum):
+    DEPLOY = "e1"
+
+
+def test_id_given_as_an_enum_is_found_again() -> None:
+    again = prepared(1, Step.DEPLOY)
+    assert again.body == prepared(1, "e1").body
+    assert admitted(again, known=[written_before(1, "e1")]) == [Receipt(SESSION, 7, "0a1b2c3d")]
+
+
+def test_id_that_was_used_for_other_content_is_refused_with_its_seq() -> None:
+    error = refusal(prepared({"x": 2}, "e1"), known=[written_before({"x": 1}, "e1")])
+    assert "was used for seq 7 with other content" in str(error)
+    assert error.seq == 7
+
+
+@pytest.mark.parametrize("data", [1, 2])
+def test_id_used_twice_at_once_is_refused_whatever_the_content(data: int) -> None:
+    first = prepared(1, "e1")
+    for error in (
+        refusal(first, prepared(data, "e1")),
+        refusal(prepared(data, "e1"), before=[prepared(0), first]),
+        refusal(prepared(1, "e1"), first, known=[written_before(1, "e1")]),
+    ):
+        assert "is used by two events at once" in str(error) and error.seq is None
+
+
+def test_events_without_ids_in_the_same_batch_do_not_count_as_one() -> None:
+    assert len(admitted(prepared(1), before=[prepared(1)])) == 1
+
+
+def test_validator_sees_each_draft_that_is_to_be_written_and_the_state() -> None:
+    seen: list[Any] = []
+    items = [prepared(1), prepared(2, "e1"), prepared(3)]
+    admitted(
+        *items,
+        known=[written_before(2, "e1")],
+        validate=lambda state, draft: seen.append((state, draft)),
+        state="state",
+    )
+    assert seen == [("state", items[0].draft), ("state", items[2].draft)]
+
+
+def test_what_the_validator_raises_is_raised() -> None:
+    def validate(state: Any, draft: Draft) -> None:
+        raise KeyError(draft.data)
+
+    with pytest.raises(KeyError, match="2"):
+        admitted(prepared(2), validate=validate)
+
+
+# encode_batch
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_drafts_become_the_lines_of_one_batch(count: int) -> None:
+    after = Place(40, 0x0A1B2C3D)
+    lines, places = admission.encode_batch([prepared({"x": 1})] * count, after, TS)
+    assert b"".join(lines) == batch(after, count, {"x": 1})
+    assert [place.seq for place in places] == list(range(41, 41 + count))
+    for index, place in enumerate(places, 1):
+        assert place == place_after(b"".join(lines[:index]), after)
+
+
+def test_nothing_to_write_is_no_line() -> None:
+    assert admission.encode_batch([], START, TS) == ([], [])
+
+
+# receipts
+
+
+def ticket(*items: Prepared, durable: bool = True) -> Ticket:
+    return Ticket(Append(list(items), durable))
+
+
+def test_each_ticket_gets_a_receipt_for_each_of_its_drafts_in_order() -> None:
+    one, two, three = prepared(1), prepared(2), prepared(3)
+    old = Receipt(SESSION, 7, "0a1b2c3d", True)
+    first, second, third = ticket(one, two), ticket(three, durable=False), ticket()
+    outcomes = admission.receipts(
+        [(first, [one, old, two]), (second, [three]), (third, [])],
+        [Place(41, 1), Place(42, 2), Place(43, 3)],
+        SESSION,
+    )
+    assert outcomes == [
+        (
+            first,
+            [Receipt(SESSION, 41, "00000001"), old, Receipt(SESSION, 42, "00000002")],
+            None,
+        ),
+        (second, [Receipt(SESSION, 43, "00000003", False)], None),
+        (third, [], None),
+    ]

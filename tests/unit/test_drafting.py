@@ -1,0 +1,139 @@
+"""Drafts are checked and encoded before anything is written: names, data, sizes."""
+
+import enum
+from typing import Any
+
+import pytest
+
+from durasess.engine import codec, drafting, values
+from durasess.engine.admission import Append, Prepared
+from durasess.engine.drafting import Drafting
+from durasess.engine.types import MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_EVENT_BYTES, Draft
+from durasess.errors import EventRejectedError
+from tests.support.lines import body
+
+
+class Text(str):
+    pass
+
+
+class Kind(enum.StrEnum):
+    NOTE = "note"
+
+
+def refusal(call: Any, *arguments: Any) -> str:
+    with pytest.raises(EventRejectedError) as caught:
+        call(*arguments)
+    assert "Nothing was written" in str(caught.value)
+    return str(caught.value)
+
+
+# prepared
+
+
+def test_draft_is_prepared_with_the_bytes_that_will_be_on_disk() -> None:
+    draft = Draft("note", {"x": (1,)}, "r", "c", "e")
+    prepared = Drafting().prepared(draft)
+    assert prepared == Prepared(draft, body({"x": [1]}, run_id="r", call_id="c", event_id="e"))
+
+
+def test_draft_for_a_validator_holds_what_would_be_read_back() -> None:
+    given = {"x": (1, float("nan")), "s": "\ud800"}
+    plain = Drafting().prepared(Draft("note", given))
+    assert plain.draft.data is given
+    seen = Drafting(for_validator=True).prepared(Draft("note", given))
+    assert seen.draft.data == {"x": [1, None], "s": "\ud800"}
+    assert seen.body == plain.body
+
+
+def test_validator_cannot_change_what_will_be_written() -> None:
+    given: dict[str, list[int]] = {"x": []}
+    prepared = Drafting(for_validator=True).prepared(Draft("note", given))
+    prepared.draft.data["x"].append(1)
+    assert given == {"x": []} and prepared.body == body({"x": []})
+
+
+def test_strict_is_handed_on() -> None:
+    assert Drafting().prepared(Draft("note", (1,))).body == body([1])
+    assert "strict: tuple" in refusal(Drafting(strict=True).prepared, Draft("note", (1,)))
+
+
+def test_data_that_cannot_be_stored_is_refused_with_its_path() -> None:
+    assert "at $.a[0]" in refusal(Drafting().prepared, Draft("note", {"a": [object()]}))
+
+
+@pytest.mark.parametrize("name", ["type", "run_id", "call_id", "event_id"])
+@pytest.mark.parametrize("value", ["", "x" * 513, 7, b"note", ["note"]])
+def test_name_that_is_no_short_text_is_refused(name: str, value: Any) -> None:
+    message = refusal(Drafting().prepared, Draft(**{"type": "note", name: value}))
+    assert f"event rejected: {name} is 1 to 512 characters, not {value!r:.60}." in message
+    assert len(message) < 200
+
+
+def test_event_needs_a_type_and_no_id() -> None:
+    assert Drafting().prepared(Draft("note")).body == body()
+    assert "type is 1 to 512 characters, not None" in refusal(
+        Drafting().prepared,
+        Draft(None),  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize("text", ["x", "x" * 512, "é" * 512, "\ud800", "\0", '"', "\u2028"])
+def test_name_may_be_any_text_of_512_characters(text: str) -> None:
+    prepared = Drafting().prepared(Draft(text, None, text, text, text))
+    line, _ = codec.event_line(1, "2026-01-01T00:00:00.000000Z", None, prepared.body, 0)
+    event = codec.event(line[:-1])
+    assert [event.type, event.run_id, event.call_id, event.event_id] == [text] * 4
+
+
+@pytest.mark.parametrize("name", ["type", "run_id", "call_id", "event_id"])
+@pytest.mark.parametrize("value", [Text("note"), Kind.NOTE])
+def test_name_of_another_type_of_text_is_stored_as_text(name: str, value: Any) -> None:
+    prepared = Drafting().prepared(Draft(**{"type": "note", name: value}))
+    assert prepared.body == body(**{"type": "note", name: "note"})
+
+
+def test_event_of_the_largest_size_is_taken_and_a_larger_one_refused_with_both_sizes() -> None:
+    size = len(body("abc"))
+    assert Drafting(max_event_bytes=size).prepared(Draft("note", "abc"))
+    message = refusal(Drafting(max_event_bytes=size - 1).prepared, Draft("note", "abc"))
+    assert f"it is {size} bytes, max_event_bytes is {size - 1}." in message
+    assert Drafting().max_event_bytes == MAX_EVENT_BYTES
+
+
+# batch
+
+
+def test_batch_takes_pairs_and_drafts() -> None:
+    draft = Draft("b", 2, event_id="e")
+    drafting = Drafting()
+    work = drafting.batch([("a", 1), draft, ("c",), Draft("d")], False)
+    assert work == Append(
+        [drafting.prepared(one) for one in (Draft("a", 1), draft, Draft("c"), Draft("d"))], False
+    )
+    assert drafting.batch(iter([("a", 1)]), True).durable is True
+    assert drafting.batch([], True).items == []
+
+
+def test_batch_with_one_event_that_cannot_be_stored_is_refused_whole() -> None:
+    refusal(Drafting().batch, [("a", 1), ("b", object())], True)
+
+
+def test_batch_of_too_many_events_is_refused_before_they_are_encoded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert MAX_BATCH_EVENTS == 100_000
+    monkeypatch.setattr(drafting, "MAX_BATCH_EVENTS", 2)
+    assert len(Drafting().batch([("a", 1)] * 2, True).items) == 2
+    monkeypatch.setattr(values, "plain", lambda data, strict: pytest.fail("encoded"))
+    message = refusal(Drafting().batch, [("a", 1)] * 3, True)
+    assert message.startswith("append_many got 3 events; the limit is 2.")
+
+
+def test_batch_of_too_many_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert MAX_BATCH_BYTES == 64 * 1024 * 1024
+    size = 2 * len(body(1))
+    monkeypatch.setattr(drafting, "MAX_BATCH_BYTES", size)
+    assert len(Drafting().batch([("note", 1)] * 2, True).items) == 2
+    message = refusal(Drafting().batch, [("note", 1), ("note", 12)], True)
+    assert message.startswith(f"append_many got {size + 1} bytes; the limit is {size}.")

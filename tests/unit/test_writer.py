@@ -1,0 +1,250 @@
+"""The committer's work: one batch at a time, published only when durable, failed for good when not."""
+
+import pytest
+
+from durasess import Draft, EventRejectedError, FencedError, SessionFailedError, StorageError
+from durasess.engine.admission import Append
+from durasess.engine.commit import ThreadScheduler, Ticket
+from tests.support.sessions import (
+    SIM_PATH,
+    SIM_SEGMENT,
+    append_all,
+    lines_of,
+    open_inline,
+    open_sim,
+    outcome_of,
+    segment_path,
+    sim_disk,
+)
+
+
+def together(engine, *drafts, durable=True):
+    """Appends that stand in the queue at the same time."""
+    tickets = [Ticket(Append([engine._drafting.prepared(one)], durable)) for one in drafts]
+    engine._writer.run(tickets)
+    return tickets
+
+
+@pytest.fixture
+def files():
+    return sim_disk()
+
+
+@pytest.fixture
+def engine(files):
+    engine = open_sim(files)
+    yield engine
+    files.faults.clear()
+    engine.abandon()
+
+
+# run
+
+
+def test_appends_that_stand_together_share_one_write(files, engine):
+    engine.append("t", 0)
+    since = len(files.log)
+    tickets = together(engine, *(Draft("t", n) for n in range(1, 6)))
+    assert [op.kind for op in files.log[since:]] == ["write", "sync", "write"]
+    assert [ticket.outcome()[0].seq for ticket in tickets] == [2, 3, 4, 5, 6]
+    assert engine.state == [0, 1, 2, 3, 4, 5]
+
+
+def test_ticket_that_its_caller_withdrew_is_not_written(engine):
+    ticket = Ticket(Append([engine._drafting.prepared(Draft("t", 1))], True))
+    ticket.claim()
+    engine._writer.run([ticket])
+    assert (engine.last_seq, ticket.is_settled) == (0, False)
+
+
+def test_refused_append_does_not_refuse_those_beside_it(files):
+    def no_twos(state, draft):
+        if draft.data == 2:
+            raise ValueError("no twos")
+
+    engine = open_sim(files, validate=no_twos)
+    tickets = together(engine, Draft("t", 1), Draft("t", 2), Draft("t", 3))
+    assert [ticket.error is None for ticket in tickets] == [True, False, True]
+    assert (engine.state, engine.last_seq) == ([1, 3], 2)
+    engine.close()
+
+
+def test_validator_sees_what_the_append_before_it_did(files):
+    def each_once(state, draft):
+        if draft.data in state:
+            raise ValueError("again")
+
+    engine = open_sim(files, validate=each_once)
+    tickets = together(engine, Draft("t", 1), Draft("t", 1))
+    assert [ticket.error is None for ticket in tickets] == [True, False]
+    engine.close()
+
+
+def test_same_event_at_once_gets_one_seq_and_both_get_its_receipt(engine):
+    same = Draft("t", 1, event_id="e")
+    one, other = together(engine, same, same)
+    assert (one.error, other.error) == (None, None)
+    assert one.outcome()[0] == other.outcome()[0]
+    assert engine.last_seq == 1
+
+
+def test_other_content_under_one_event_id_at_once_is_rejected(engine):
+    tickets = together(engine, Draft("t", 1, event_id="e"), Draft("t", 2, event_id="e"))
+    assert tickets[0].error is None
+    assert isinstance(tickets[1].error, EventRejectedError)
+    assert engine.state == [1]
+
+
+def test_interrupted_commit_fails_the_handle_and_settles_every_ticket(files, engine, monkeypatch):
+    def interrupted(fd):
+        raise KeyboardInterrupt
+
+    engine.append("t", 0)
+    monkeypatch.setattr(files, "sync", interrupted)
+    tickets = [
+        Ticket(Append([engine._drafting.prepared(Draft("t", n))], True)) for n in (1, 2)
+    ]
+    with pytest.raises(KeyboardInterrupt):
+        engine._writer.run(tickets)
+    monkeypatch.undo()
+    assert all(isinstance(ticket.error, SessionFailedError) for ticket in tickets)
+    with pytest.raises(SessionFailedError):
+        engine.append("t", 3)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("where", ["apply", "validate"])
+def test_hook_that_raises_system_exit_fails_the_handle_and_nothing_hangs(tmp_path, where):
+    def leave(state, _what):
+        raise SystemExit(3)
+
+    engine = open_inline(tmp_path / "s1", scheduler=ThreadScheduler(), **{where: leave})
+    try:
+        assert isinstance(outcome_of(lambda: engine.append("t", 1)), BaseException)
+        assert isinstance(outcome_of(lambda: engine.append("t", 2)), BaseException)
+        assert outcome_of(engine.close) is None
+    finally:
+        engine.forget()
+
+
+# commit
+
+
+def test_state_and_last_seq_move_only_after_the_sync(files, engine):
+    engine.append("t", 1)
+    files.fail_sync(where="events_0001.jsonl")
+    with pytest.raises(SessionFailedError):
+        engine.append("t", 2)
+    assert (engine.state, engine.last_seq) == ([1], 1)
+
+
+def test_event_that_is_not_durable_is_acknowledged_before_the_sync_and_folded_after(files, engine):
+    engine.append("t", 1)
+    files.fail_sync(where="events_0001.jsonl")
+    assert not engine.append("t", 2, durable=False).durable
+    assert engine.last_seq == 1
+    with pytest.raises(SessionFailedError):
+        engine.flush()
+
+
+def test_segment_is_rotated_when_it_is_full(tmp_path):
+    engine = open_inline(tmp_path / "s1", segment_bytes=600, snapshot_every=1_000_000)
+    append_all(engine, 20)
+    assert engine._writer.newest_segment > 3
+    assert lines_of(segment_path(tmp_path / "s1", 1))[-1].startswith(b'{"seal":1')
+    assert segment_path(tmp_path / "s1", 1).stat().st_size < 1200
+    engine.close()
+
+
+def test_replaced_file_fences_the_handle_and_names_the_last_acknowledged_seq(files, engine):
+    engine.append("t", 1)
+    files.close(files.create(f"{SIM_PATH}/other"))
+    files.replace(f"{SIM_PATH}/other", SIM_SEGMENT)
+    with pytest.raises(FencedError) as caught:
+        engine.append("t", 2)
+    assert engine.last_seq == 1
+    assert caught.value.seq == 1
+
+
+def test_apply_that_raises_fails_the_handle_and_names_the_seq(files):
+    def picky(state, event):
+        if event.data == 2:
+            raise ValueError("two")
+        state.append(event.data)
+
+    engine = open_sim(files, apply=picky)
+    engine.append("t", 1)
+    with pytest.raises(SessionFailedError, match="ValueError") as caught:
+        engine.append("t", 2)
+    assert caught.value.seq == 2
+    assert (engine.state, engine.last_seq) == ([1], 1)
+    with pytest.raises(SessionFailedError):
+        engine.append("t", 3)
+    engine.close()
+
+
+# rotate, prune, finish, release
+
+
+def test_rotate_without_an_active_segment_does_nothing(files, engine):
+    since = len(files.log)
+    engine.rotate()
+    assert files.log[since:] == []
+
+
+def test_finish_seals_and_lets_go_of_every_descriptor(files):
+    engine = open_sim(files)
+    engine.append("t", 1)
+    engine.close()
+    assert files.descriptors == {}
+    assert b'{"seal":1' in files.tree()[SIM_SEGMENT]
+
+
+def test_failed_handle_only_lets_go(files):
+    engine = open_sim(files)
+    engine.append("t", 1)
+    files.fail_sync(where="events_0001.jsonl")
+    with pytest.raises(SessionFailedError):
+        engine.append("t", 2)
+    since = len(files.log)
+    engine.close()
+    assert files.log[since:] == []
+    assert files.descriptors == {}
+
+
+def test_seal_that_does_not_fit_is_raised_after_everything_was_let_go_of(files):
+    engine = open_sim(files)
+    engine.append("t", 1)
+    files.fail("write_at", where="events_0001.jsonl", sticky=True)
+    with pytest.raises(StorageError):
+        engine.close()
+    files.faults.clear()
+    assert files.descriptors == {}
+    engine.close()
+    with open_sim(files) as again:
+        assert again.state == [1]
+
+
+@pytest.mark.parametrize("name", ["events_0001.jsonl", "lock", "owner"])
+def test_failed_close_of_one_descriptor_does_not_keep_the_session(files, name):
+    engine = open_sim(files)
+    engine.append("t", 1)
+    files.fail("close", where=name)
+    outcome_of(engine.close)
+    outcome_of(engine.close)
+    files.faults.clear()
+    engine.forget()
+    with open_sim(files) as again:
+        assert again.state == [1]
+
+
+def test_failed_close_of_a_sealed_segment_costs_no_event(files):
+    engine = open_sim(files)
+    engine.append("t", 1)
+    files.fail("close", where="events_0001.jsonl")
+    outcome_of(engine.rotate)
+    outcome_of(lambda: engine.append("t", 2))
+    outcome_of(engine.close)
+    engine.forget()
+    with open_sim(files) as again:
+        assert again.state[0] == 1
