@@ -51,6 +51,8 @@ def _blocks(done: Repaired, left: Repaired) -> Iterator[Block]:
     yield Facts("", facts)
     if done.damage:
         yield Notes("damage", [str(one) for one in done.damage], "bad")
+    if done.beyond_repair is not None:
+        yield Notes("nothing can be done", [done.beyond_repair], "bad")
     if done.actions:
         title = "what was done" if done.applied else "what --apply would do"
         yield Notes(title, [f"{index}. {one}" for index, one in enumerate(done.actions, 1)])
@@ -63,6 +65,8 @@ def _blocks(done: Repaired, left: Repaired) -> Iterator[Block]:
 def _outcome(done: Repaired, left: Repaired) -> tuple[str, str, Tone]:
     if not done.actions and not done.damage:
         return "not needed", "nothing was changed", "good"
+    if done.beyond_repair is not None:
+        return "not possible", "nothing was changed", "bad"
     if not done.applied:
         return "dry run", "nothing was changed; --apply does what is listed", "warn"
     if left.damage:

@@ -35,9 +35,21 @@ _PREFIX = re.compile(
 )
 _CRC = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
 _ENCODE = msgspec.json.Encoder().encode
-_DECODE_EVENT = msgspec.json.Decoder(Event).decode
 _DECODE = msgspec.json.Decoder().decode
 _HASH_BYTES = 16
+
+
+class _Line(msgspec.Struct):
+    """The members of an event line that this version knows."""
+
+    seq: int
+    ts: str
+    type: str
+    data: Any
+    crc: str
+    run_id: str | None = None
+    call_id: str | None = None
+    event_id: str | None = None
 
 
 class Head(NamedTuple):
@@ -46,6 +58,9 @@ class Head(NamedTuple):
 
     seq: int
     batch: int | None
+
+
+_DECODE_LINE = msgspec.json.Decoder(_Line).decode
 
 
 def encode(value: Any) -> bytes:
@@ -229,24 +244,33 @@ def head(line: bytes) -> Head:
 def event(line: bytes, *, proven: bool = True) -> Event:
     """The event of a checked line. LineError when fields are missing or of a wrong kind."""
     try:
-        found = _DECODE_EVENT(line)
+        found = _DECODE_LINE(line)
     except (msgspec.MsgspecError, RecursionError):
-        found = _event_slowly(line)
+        found = _line_slowly(line)
     if found.seq != head(line).seq:
         raise LineError("json", f"seq stands twice: {head(line).seq} and {found.seq}")
-    if not proven:
-        found = msgspec.structs.replace(found, proven=False)
-    return found
+    return Event(
+        seq=found.seq,
+        ts=found.ts,
+        type=found.type,
+        data=found.data,
+        run_id=found.run_id,
+        call_id=found.call_id,
+        event_id=found.event_id,
+        crc=found.crc,
+        proven=proven,
+    )
 
 
-def _event_slowly(line: bytes) -> Event:
+def _line_slowly(line: bytes) -> _Line:
     fields = _decode_slowly(line)
     try:
         data = fields.pop("data")
-        found = msgspec.convert({**fields, "data": None}, Event)
+        found = msgspec.convert({**fields, "data": None}, _Line)
     except (AttributeError, KeyError, TypeError, msgspec.MsgspecError) as error:
         raise LineError("json", f"not the fields of an event: {error}") from None
-    return msgspec.structs.replace(found, data=data)
+    found.data = data
+    return found
 
 
 def control(line: bytes) -> dict[str, Any]:

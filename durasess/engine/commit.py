@@ -21,8 +21,8 @@ MAX_TOGETHER = 1024
 """Tickets in one commit."""
 
 _UNKNOWN = (
-    "durasess: interrupted while waiting, the outcome of this call is unknown: the event may be "
-    "in the log. Try again with the same event_id to be safe."
+    "durasess: interrupted while waiting, the outcome of this call is unknown: what was handed "
+    "over goes on. An event may be in the log; try again with the same event_id to be safe."
 )
 _WITHDRAWN = "durasess: interrupted before the write began; nothing was written."
 
@@ -167,13 +167,15 @@ class ThreadScheduler:
                     tickets.append(self._waiting.get_nowait())
                 except queue.Empty:
                     break
-            last = tickets[-1]
+            ends = tickets[-1] is None
             try:
                 run([ticket for ticket in tickets if ticket is not None])
             except BaseException:
                 # The tickets are settled and the handle is failed; the thread must go on to say so.
                 _LOGGER.exception("%s: a commit was stopped", self._name)
-            if last is None:
+            # A handle that nobody has any more must not live on in what was handed over last.
+            del tickets
+            if ends:
                 self._stopped = True
                 self._run_rest()
                 return

@@ -13,7 +13,7 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -138,26 +138,30 @@ class Engine:
     @classmethod
     def _own(cls, options: Options, scheduler: Scheduler) -> Engine:
         """Open in the committer, so that Ctrl-C in the caller cannot stop it half way."""
-        opened: list[tuple[Writer, Recovered]] = []
+        opened: list[Writer] = []
+        handles: list[Engine] = []
 
-        def run(tickets: Any) -> None:
+        def run(tickets: Sequence[Ticket]) -> None:
             if opened:
-                opened[0][0].run(tickets)
+                opened[0].run(tickets)
             else:
                 _open_in_committer(tickets)
 
-        ticket = Ticket(lambda: opened.append(open_for_writing(options, scheduler)))
-        scheduler.start(run)
+        def open_now() -> None:
+            writer, found = open_for_writing(options, scheduler)
+            opened.append(writer)
+            engine = cls(options, found, writer)
+            engine._scheduler = scheduler
+            lifetime.add(engine)
+            handles.append(engine)
+
         try:
-            ticket.wait(scheduler.submit)
+            scheduler.start(run)
+            Ticket(open_now).wait(scheduler.submit)
+            return handles.pop()
         except BaseException:
             _release_in_committer(scheduler, opened)
             raise
-        writer, found = opened[0]
-        engine = cls(options, found, writer)
-        engine._scheduler = scheduler
-        lifetime.add(engine)
-        return engine
 
     # -- what is there ----------------------------------------------------------------------
 
@@ -207,14 +211,8 @@ class Engine:
             self._options.fold,
             after=after,
             through=through,
-            covered_below=self._covered_below(),
             on_damage=self._note_damage if reading else None,
         )
-
-    def _covered_below(self) -> int:
-        if self._writer is None:
-            return self._found.claims.first_unsealed()
-        return self._writer.covered_below
 
     def _newest_segment(self) -> int:
         return self._found.next_segment - 1 if self._writer is None else self._writer.newest_segment
@@ -354,6 +352,9 @@ class Engine:
                 _LOGGER.warning("%s: %s", self.path, error)
 
     def _end(self) -> None:
+        # The mark first: an interruption behind it finds a thread that ends by itself.
+        if self._scheduler is not None:
+            self._scheduler.stop(wait=False)
         self._closed = True
         lifetime.discard(self)
         if self._scheduler is not None:
@@ -414,7 +415,7 @@ class Engine:
         return f"<Engine {self.path} at seq {self.last_seq}>"
 
 
-def _open_in_committer(tickets: Any) -> None:
+def _open_in_committer(tickets: Sequence[Ticket]) -> None:
     for ticket in tickets:
         if ticket.claim():
             try:
@@ -423,15 +424,15 @@ def _open_in_committer(tickets: Any) -> None:
                 ticket.settle(error=error)
 
 
-def _release_in_committer(scheduler: Scheduler, opened: list[tuple[Writer, Recovered]]) -> None:
+def _release_in_committer(scheduler: Scheduler, opened: list[Writer]) -> None:
     """The open failed, or its caller was interrupted: whatever it got to is given back."""
-    scheduler.submit(Ticket(lambda: _release(opened)))
+    scheduler.submit(Ticket(lambda: _lose(opened)))
     scheduler.stop()
 
 
-def _release(opened: list[tuple[Writer, Recovered]]) -> None:
-    for writer, _ in opened:
-        writer.release()
+def _lose(opened: list[Writer]) -> None:
+    for writer in opened:
+        writer.lose()
 
 
 def _directory(path: str | os.PathLike[str], files: Files | None) -> str:

@@ -21,17 +21,16 @@ def events(
     *,
     after: int,
     through: int,
-    covered_below: int,
     on_damage: Callable[[Damage], None] | None,
 ) -> Iterator[Event]:
     """The events with after < seq <= through.
 
     Damage is raised as CorruptionError, or told to `on_damage` and passed, so that what lies
     behind it can be read; the first line behind damage has `proven` False. ValueError when the
-    events after `after` were pruned: segments below number `covered_below` may have been.
+    events after `after` were pruned.
     """
     try:
-        yield from _events(disk, claims, fold, after, through, covered_below, on_damage)
+        yield from _events(disk, claims, fold, after, through, on_damage)
     except OSError as error:
         raise StorageError(
             f"{claims.directory} cannot be read: {error}. Nothing was changed.",
@@ -46,10 +45,9 @@ def _events(
     fold: Fold,
     after: int,
     through: int,
-    covered_below: int,
     on_damage: Callable[[Damage], None] | None,
 ) -> Iterator[Event]:
-    number = _first_segment(disk, claims, after, through, covered_below)
+    number = _first_segment(disk, claims, after, through)
     if number is None:
         return
     walk = Walk(disk, claims, number=number, start=None)
@@ -98,7 +96,7 @@ def _tell(damage: list[Damage], told: int, on_damage: Callable[[Damage], None] |
 
 
 def _first_segment(
-    disk: files.Files, claims: survey.Claims, after: int, through: int, covered_below: int
+    disk: files.Files, claims: survey.Claims, after: int, through: int
 ) -> int | None:
     """The number of the segment that holds seq after + 1; None when there is nothing to read."""
     if after >= through:
@@ -107,7 +105,7 @@ def _first_segment(
     first_seq = segment.first_seq_of(disk, claims.directory, number)
     while number > 1 and (first_seq is None or first_seq > after + 1):
         below = segment.first_seq_of(disk, claims.directory, number - 1)
-        if below is None and number <= covered_below:
+        if below is None and number - 1 < _kept_from(disk, claims.directory):
             raise ValueError(
                 f"{claims.directory}: the events before segment {number} were pruned, so there is "
                 f"nothing to read after seq {after}. Ask for after={(first_seq or 1) - 1}."
@@ -115,3 +113,11 @@ def _first_segment(
         number -= 1
         first_seq = below
     return number
+
+
+def _kept_from(disk: files.Files, directory: str) -> int:
+    """Segments below this number may have been pruned; a missing one from it on is damage."""
+    claims = survey.look(disk, directory, every_snapshot=True)
+    if len(claims.snapshots) + len(claims.bad) < 2:
+        return 1
+    return min((one.trailer.segment for one in claims.snapshots), default=1)

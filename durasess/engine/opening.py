@@ -13,7 +13,7 @@ import msgspec
 from durasess.engine import codec, create, files, lock, recovery, settle, survey
 from durasess.engine.commit import Scheduler
 from durasess.engine.fold import Fold
-from durasess.engine.patience import look_until_settled
+from durasess.engine.patience import look_until_settled, vanished
 from durasess.engine.receipt import Receipt
 from durasess.engine.types import Settings
 from durasess.engine.writer import Writer
@@ -48,7 +48,7 @@ def open_for_reading(options: Options) -> recovery.Recovered:
             writer=False,
         ),
         lambda found: [str(one) for one in found.report.damage],
-        passing=(CorruptionError, StorageError),
+        passing=lambda error: isinstance(error, CorruptionError) or vanished(error),
     )
 
 

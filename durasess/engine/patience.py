@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable
 from typing import TypeVar
+
+from durasess.errors import DurasessError, StorageError
 
 Read = TypeVar("Read")
 
@@ -14,16 +17,21 @@ ATTEMPTS = 6
 _PAUSE = 0.005
 
 
+def vanished(error: DurasessError) -> bool:
+    """A file that was there a moment ago: a writer replaced or pruned it."""
+    return isinstance(error, StorageError) and error.errno == errno.ENOENT
+
+
 def look_until_settled(
     read: Callable[[], Read],
     findings: Callable[[Read], list[str]],
     *,
-    passing: tuple[type[Exception], ...],
+    passing: Callable[[DurasessError], bool],
 ) -> Read:
     """What `read` gives once it finds nothing wrong, or the same wrong twice.
 
-    A writer may rotate, snapshot or prune between two steps of a reader. Exceptions of the types in
-    `passing` count as findings and are raised when they stay.
+    A writer may rotate, snapshot or prune between two steps of a reader. Errors of which `passing`
+    says that a writer may be the reason count as findings and are raised when they stay.
     """
     before: list[str] | None = None
     for attempt in range(ATTEMPTS):
@@ -33,9 +41,9 @@ def look_until_settled(
             now = findings(found)
             if not now or now == before or last:
                 return found
-        except passing as error:
+        except DurasessError as error:
             now = [repr(error)]
-            if now == before or last:
+            if not passing(error) or now == before or last:
                 raise
         before = now
         time.sleep(_PAUSE * 2**attempt)

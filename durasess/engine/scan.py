@@ -68,6 +68,7 @@ class Scan:
         self._hash = codec.hasher()
         self._pending: list[Record] = []
         self._gap_open = False
+        self._candidate: tuple[Line, bytes] | None = None
         self.header: Header | None = None
         self.seal: Seal | None = None
         self.chain = follows.chain if follows else codec.CHAIN_START
@@ -148,6 +149,9 @@ class Scan:
     def _read_line(self, line: Line) -> list[Record]:
         """The batch that a line completes, or what was held back when it is damage."""
         text = self._trimmed(line.text)
+        confirmed = self._confirmed(text)
+        if confirmed:
+            return confirmed + self._read_line(line)
         try:
             if self.seal is not None:
                 raise LineError("seal", "bytes behind the seal")
@@ -161,14 +165,24 @@ class Scan:
         except LineError as error:
             if self._is_last and self.seal is None and not self.damage and self._torn_at_end():
                 return []
-            held = self._damaged(line.offset, error.rule, error.reason)
-            return held + (self._readable(line, text) if error.rule == "seq" else [])
+            if error.rule == "seq":
+                self._candidate = (line, text)
+            return self._damaged(line.offset, error.rule, error.reason)
         return []
 
-    def _readable(self, line: Line, text: bytes) -> list[Record]:
-        """A line that is whole but comes too late: those before it are missing, not this one."""
+    def _confirmed(self, text: bytes | None) -> list[Record]:
+        """A line with a seq that is not the next one may be whole, with lines missing before it,
+        or have a damaged seq, or stand in a wrong place. The line behind it tells: it follows a
+        whole one. At the end of the segment (None) nothing speaks against it."""
+        if self._candidate is None:
+            return []
+        (line, candidate), self._candidate = self._candidate, None
         try:
-            return self._read_behind_damage(line, text)
+            if text is not None:
+                codec.check(text, codec.stored_crc(candidate))
+                if codec.head(text).seq != codec.head(candidate).seq + 1:
+                    return []
+            return self._read_behind_damage(line, candidate)
         except LineError:
             return []
 
@@ -247,6 +261,8 @@ class Scan:
             raise LineError("seal", f"the seal says {said}, the bytes before it {found}")
 
     def _finish(self) -> list[Record]:
+        if self._candidate is not None:
+            return self._confirmed(None)
         if self.header is None and not self.damage:
             return self._damaged(0, "header", "empty, though a segment is made with its header")
         if self._pending and not (self._is_last and self._torn_at_end()):

@@ -29,7 +29,9 @@ class SnapshotJob:
         self.content = content
         self.state_bytes = state_bytes
         self.tail_bytes = tail_bytes
+        # Nobody can withdraw a job: it is claimed from the start.
         self.ticket = Ticket(None)
+        self.ticket.claim()
 
 
 class Snapshotter:
@@ -68,7 +70,6 @@ class Snapshotter:
         self.tail_bytes = found.tail_bytes
         self.tail_events = found.tail_events
         self.seq = found.report.snapshot_seq
-        self.segment = found.claims.first_unsealed()
         self.names_are_durable = True
         self._abandoned: Callable[[], None] | None = None
 
@@ -168,17 +169,17 @@ class Snapshotter:
         snapshot.publish(self._disk, self._directory, newest_is_good=good)
         self._newest_is_good = self.names_are_durable = True
         self.seq = job.place.seq
-        self.segment = job.segment
         self._state_bytes = job.state_bytes
         self._ledger.set_baseline(meta.Baseline(trailer.seq, trailer.segment, trailer.frame))
 
     def _explained(self, job: SnapshotJob, error: Exception) -> DurasessError:
         if isinstance(error, DurasessError):
             return error
+        path = paths.join(self._directory, paths.SNAPSHOT)
         wrapped = StorageError(
-            f"{self._directory}: the snapshot at seq {job.place.seq} could not be made: {error}. "
+            f"{path}: the snapshot at seq {job.place.seq} could not be made: {error}. "
             "The log is whole; appends go on.",
-            path=paths.join(self._directory, paths.SNAPSHOT),
+            path=path,
             seq=job.place.seq,
             errno=getattr(error, "errno", None),
         )

@@ -142,10 +142,23 @@ def _look_at_snapshots(disk: files.Files, claims: Claims, every: bool) -> None:
             claims.bad[name] = error.reason
             claims.notices.append(f"{name} is not valid and was passed over: {error.reason}")
             continue
+        if _is_a_stranger(claims, trailer):
+            reason = f"it is not the snapshot at seq {trailer.seq} that {paths.META} knows"
+            claims.bad[name] = reason
+            claims.notices.append(f"{name} was passed over: {reason}")
+            continue
         claims.snapshots.append(LoadedSnapshot(name, trailer, document))
         if not every:
             break
     _compare_with_baseline(claims)
+
+
+def _is_a_stranger(claims: Claims, trailer: snapshot.Trailer) -> bool:
+    """A valid snapshot at the baseline's seq that is not the baseline's: of another history."""
+    if claims.meta is None or claims.meta.baseline.snapshot is None:
+        return False
+    baseline = claims.meta.baseline
+    return trailer.seq == baseline.seq and trailer.frame != baseline.snapshot
 
 
 def _compare_with_baseline(claims: Claims) -> None:
@@ -158,8 +171,4 @@ def _compare_with_baseline(claims: Claims) -> None:
         claims.notices.append(
             f"{paths.META} knows a snapshot at seq {baseline.seq}; the newest that can be read is "
             f"{found}, so more of the log is replayed"
-        )
-    elif newest.seq == baseline.seq and newest.frame != baseline.snapshot:
-        claims.notices.append(
-            f"the snapshot at seq {newest.seq} is not the one that {paths.META} knows"
         )

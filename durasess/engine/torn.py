@@ -129,7 +129,7 @@ def _with_holes(
     if not _behind_is_one_batch(rest[at:written], next_seq):
         return None
     if holes:
-        return Verdict(f"sectors of zeros in the last write: {holes}")
+        return Verdict(f"{holes} sector{'s' if holes > 1 else ''} of zeros in the last write")
     return Verdict(f"{len(rest) - written} zero bytes at the end of the file")
 
 

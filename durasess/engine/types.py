@@ -59,8 +59,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str | None = None
     event_id: str | None = None
     crc: str = ""
-    # No line has a member of this name: what is proven is not for a line to say.
-    proven: bool = msgspec.field(default=True, name=" proven")
+    proven: bool = True
 
 
 class Draft(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ import msgspec
 
 from durasess.engine import codec, files, paths, snapshot, survey
 from durasess.engine.fold import remember
-from durasess.engine.patience import look_until_settled
+from durasess.engine.patience import look_until_settled, vanished
 from durasess.engine.scan import Place, Record
 from durasess.engine.types import Damage, LineError, SegmentInfo, TornTail
 from durasess.engine.walk import Walk, marks, unreached
@@ -49,7 +49,7 @@ def verify(path: str, *, files: files.Files) -> Verified:
     return look_until_settled(
         lambda: _verified(files, path),
         lambda report: [str(one) for one in report.damage],
-        passing=(StorageError,),
+        passing=vanished,
     )
 
 

@@ -251,11 +251,6 @@ class Writer:
     # -- the rest ---------------------------------------------------------------------------
 
     @property
-    def covered_below(self) -> int:
-        """Segments below this number are covered by the newest snapshot."""
-        return self._snapshots.segment
-
-    @property
     def newest_segment(self) -> int:
         """The number of the newest segment, 0 before the first."""
         return self._log.number

@@ -761,7 +761,7 @@ def _first_that_counts(path: Path, session_id: str, segments: dict[int, str]) ->
             starts.append(read_snapshot((path / name).read_bytes(), session_id, name).segment)
         except (OSError, Damage):
             continue
-    first = min(starts, default=1)
+    first = min(starts, default=min(segments))
     if len(starts) < 2 and 1 in segments:
         first = 1
     while first - 1 in segments:

@@ -13,6 +13,7 @@ from tests.support.sessions import (
     open_inline,
     open_session,
     open_sim,
+    outcome_of,
     sim_disk,
     state_of,
 )
@@ -205,3 +206,29 @@ def test_q7_sigterm_and_then_sigkill_leave_a_torn_tail_at_most(tmp_path, pause):
     with open_inline(tmp_path / "s1") as engine:
         assert engine.damage == ()
         assert engine.state == list(range(engine.last_seq))
+
+
+@pytest.mark.parametrize(
+    ("hook", "call"),
+    [
+        ("apply", "append"),
+        ("apply", "close"),
+        ("apply", "flush"),
+        ("apply", "snapshot"),
+        ("validate", "append"),
+        ("summary", "append"),
+    ],
+)
+def test_call_of_the_handle_from_inside_a_hook_is_refused_not_a_deadlock(tmp_path, hook, call):
+    engine = None
+
+    def reenter(*_arguments):
+        if engine is not None:
+            getattr(engine, call)(*(("t", "inner") if call == "append" else ()))
+
+    engine = open_session(tmp_path / "s1", **{hook: reenter})
+    try:
+        outcome_of(lambda: engine.append("t", 1))
+        outcome_of(engine.close)
+    finally:
+        engine.forget()

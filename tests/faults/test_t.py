@@ -104,7 +104,9 @@ def test_t5_first_event_after_a_torn_tail_is_there_at_the_next_open(tmp_path):
     assert state_of(path) == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("name", ["meta.json.tmp", "snapshot.json.zst.tmp", "events_0002.jsonl.tmp"])
+@pytest.mark.parametrize(
+    "name", ["meta.json.tmp", "snapshot.json.zst.tmp", "events_0002.jsonl.tmp"]
+)
 def test_t8_temporary_file_is_ignored_by_readers_and_removed_by_a_writer(tmp_path, name):
     path = make_session(tmp_path / "s1")
     (tmp_path / "s1" / name).write_bytes(b'{"half')

@@ -101,8 +101,9 @@ def test_reader_beside_a_busy_writer_never_raises_a_false_alarm(tmp_path):
             assert reader.damage == ()
             assert reader.last_seq >= last
             assert reader.last_seq % 2 == 0
-            assert reader.state == [sign * n for n in range(1, reader.last_seq // 2 + 1)
-                                    for sign in (1, -1)]
+            assert reader.state == [
+                sign * n for n in range(1, reader.last_seq // 2 + 1) for sign in (1, -1)
+            ]
             last = reader.last_seq
             opened += 1
     finally:

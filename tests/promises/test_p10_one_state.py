@@ -1,6 +1,7 @@
 """P10: the live state equals the recovered state after every event: a reducer gets what will be
 read back, never the caller's objects."""
 
+import collections
 import dataclasses
 import datetime
 import enum
@@ -116,3 +117,30 @@ def test_p10_state_that_would_come_back_different_is_never_stored(tmp_path, valu
         with pytest.raises(EventRejectedError):
             engine.snapshot()
     assert not (tmp_path / "s1" / "snapshot.json.zst").exists()
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class Name(str):
+    """Equal to the plain text, but not the same."""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        collections.Counter(a=1),
+        collections.defaultdict(list, a=[1]),
+        {"deep": [collections.OrderedDict(a=1)]},
+        [Level.HIGH],
+        {"n": Name("x")},
+    ],
+    ids=repr,
+)
+def test_p10_state_of_a_type_that_is_equal_but_would_not_come_back_is_never_stored(tmp_path, value):
+    """A reducer that works on a Counter fails on the dict that a snapshot would give it."""
+    with open_inline(tmp_path / "s1", apply=lambda state, event: value) as engine:
+        engine.append("t", 1)
+        with pytest.raises(EventRejectedError):
+            engine.snapshot()

@@ -1,5 +1,5 @@
-"""P3: damage that is not an interrupted last batch is reported, nothing is changed until an explicit
-repair, which keeps what it removes."""
+"""P3: damage that is not an interrupted last batch is reported; nothing is changed until an
+explicit repair, which keeps what it removes."""
 
 import pytest
 

@@ -66,7 +66,7 @@ def test_p4_has_teeth_a_sync_that_is_tried_again_loses_what_it_acknowledged(file
     files.fail_sync(where=SEGMENT, pages="drop")
     assert engine.append("t", 2).durable
     engine.abandon()
-    with pytest.raises(Exception, match="seq 2|floor|damage"):
+    with pytest.raises(Exception, match=r"seq 2|floor|damage"):
         open_sim(files)
 
 

@@ -71,9 +71,7 @@ def test_p7_jq_reads_a_segment_and_meta_while_they_are_written(tmp_path):
         engine.append_many([("counted", {"n": 1}), ("counted", {"n": 2})])
         segment, meta = tmp_path / "s1" / "events_0001.jsonl", tmp_path / "s1" / "meta.json"
         query = 'select(.type == "counted").data.n'
-        found = subprocess.run(
-            ["jq", query, segment], capture_output=True, text=True, check=True
-        )
+        found = subprocess.run(["jq", query, segment], capture_output=True, text=True, check=True)
         assert found.stdout.split() == ["1", "2"]
         found = subprocess.run(
             ["jq", "-r", ".session_id", meta], capture_output=True, text=True, check=True

@@ -64,9 +64,7 @@ def test_p8_has_teeth_without_the_snapshot_the_whole_history_is_read(tmp_path):
     for name in ("snapshot.json.zst", "snapshot.prev.json.zst"):
         (tmp_path / "s1" / name).unlink()
     files = Counting()
-    engine = open_inline(
-        str(tmp_path / "s1"), initial=int, apply=count, files=files, mode="read"
-    )
+    engine = open_inline(str(tmp_path / "s1"), initial=int, apply=count, files=files, mode="read")
     assert engine.recovery.replayed == 1020
     assert files.bytes > 10 * expected
 

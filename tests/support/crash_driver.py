@@ -12,7 +12,8 @@ and then steps:
     close  reopen  repair             (any later step opens a closed session again)
     kill                              the process dies; the page cache stays
     torn  torn3                       it dies in the middle of a write of one event, of a batch
-    short  shortlf  full              a write takes half, all but the line feed, nothing: disk full
+    short  shortlf  full  shortN      a write takes half, all but the line feed, nothing, most of a
+                                      batch of N; then the disk is full
     failsync  dropsync                a sync fails and the pages stay visible, or are dropped
     STEP!N                            it dies just before the Nth change that a step makes
 
@@ -54,7 +55,7 @@ BOOT_NS = 1_800_000_000_000_000_000
 """When the machine is up again after a crash, long after any plan."""
 
 _OPTION = re.compile(r"(every|seg)([0-9]+)")
-_COUNTED = re.compile(r"(many|torn)([0-9]+)")
+_COUNTED = re.compile(r"(many|torn|short)([0-9]+)")
 
 Plan = tuple[str, ...]
 Fact = tuple[str, Any]
@@ -239,8 +240,11 @@ class Driver:
         drafts = [self._draft() for _ in range(count)]
         if name == "many":
             self._append(drafts)
-        else:
+        elif name == "torn":
             self._torn(drafts)
+        else:
+            most = 130 * count - 65
+            self._refused(drafts, lambda files: files.short_write(most, where=".jsonl"))
 
     # Steps
 
@@ -302,13 +306,15 @@ class Driver:
         self._torn([self._draft()])
 
     def _do_short(self) -> None:
-        self._refused(lambda files, size: files.short_write(size // 2, where=".jsonl"))
+        self._refused([self._long()], lambda files: files.short_write(100, where=".jsonl"))
 
     def _do_shortlf(self) -> None:
-        self._refused(lambda files, size: files.short_write(-1, where=".jsonl"))
+        self._refused([self._long()], lambda files: files.short_write(-1, where=".jsonl"))
 
     def _do_full(self) -> None:
-        self._refused(lambda files, size: files.fail("write_at", code=errno.ENOSPC, where=".jsonl"))
+        self._refused(
+            [self._long()], lambda files: files.fail("write_at", code=errno.ENOSPC, where=".jsonl")
+        )
 
     def _do_failsync(self) -> None:
         self._sync_fails("keep")
@@ -376,15 +382,18 @@ class Driver:
         else:
             raise PlanFailure("the process did not die in the write")
 
-    def _refused(self, plant: Callable[[SimFiles, int], Any]) -> None:
+    def _long(self) -> Fact:
+        """An event that is longer than the next one, so that what was not cut off would show."""
+        return self._draft(size=90)
+
+    def _refused(self, drafts: list[Fact], plant: Callable[[SimFiles], Any]) -> None:
         """An append that the disk does not take: it is cut back and the handle lives on."""
         engine = self._opened()
-        draft = self._draft()
         before = len(self.moment.issued)
-        self._issue([draft])
-        plant(self.files, 130)
+        self._issue(drafts)
+        plant(self.files)
         try:
-            engine.append(*draft)
+            self._send(engine, drafts)
         except SessionFailedError as error:
             raise PlanFailure(f"a full disk failed the handle: {error}") from error
         except StorageError:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from durasess.errors import DurasessError
 from tests.support.crash_driver import (
     Driver,
+    Moment,
     Plan,
     PlanFailure,
     StepTooShort,
@@ -129,12 +130,17 @@ def is_early_noticed(site: str, plans: Sequence[Plan]) -> bool:
 
 def hoisted(log: Sequence[Op], site: str) -> list[Op]:
     """The log with each operation of a site moved before the barrier that precedes it; not across
-    the making of what it works on."""
+    the making of what it works on, nor to where the driver knew too little to expect it."""
     result: list[Op] = []
     for op in log:
-        at = len(result)
-        if op.site == site:
-            at = _before_barrier(result, op)
+        at = _before_barrier(result, op) if op.site == site else len(result)
+        if at < len(result):
+            early = _early_mark(result, at)
+            if early is None:
+                at = len(result)
+            else:
+                result.insert(at, early)
+                at += 1
         result.insert(at, op)
     return result
 
@@ -148,6 +154,19 @@ def _before_barrier(log: list[Op], op: Op) -> int:
         if other.kind == "link" and other.child == subject:
             break
     return len(log)
+
+
+def _early_mark(log: list[Op], at: int) -> Op | None:
+    """What was acknowledged at this place, with all that was issued by the end of the log."""
+    before = _last_mark(log[:at])
+    latest = _last_mark(log)
+    if latest is None or before is None or before.version != latest.version:
+        return None
+    return Op("mark", data=latest._replace(acked=before.acked, receipt=before.receipt))
+
+
+def _last_mark(log: list[Op]) -> Moment | None:
+    return next((op.data for op in reversed(log) if op.kind == "mark"), None)
 
 
 def unnoticed(

@@ -41,14 +41,17 @@ def recorded(history: Sequence[Step], **options: Any) -> tuple[SimFiles, set[int
     return files, whole
 
 
-def problems(history: Sequence[Step], *, settings: Settings = QUICK, **options: Any) -> list[str]:
-    """What is wrong in the disks that a power cut at any moment of the history may leave."""
+def problems(history: Sequence[Step], *, limit: int = 3, **options: Any) -> list[str]:
+    """What is wrong in the disks that a power cut at any moment of the history may leave: the first
+    few findings."""
     files, whole = recorded(history, **options)
     found = []
-    for state in crash_states(files.base, files.log, settings):
+    for state in crash_states(files.base, files.log, QUICK):
         problem = _problem(state.tree, state.mark or 0, whole)
         if problem is not None:
             found.append(f"at operation {state.point}: {problem}")
+        if len(found) == limit:
+            break
     return found
 
 

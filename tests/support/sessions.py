@@ -23,8 +23,8 @@ STORE = "/store"
 SIM_PATH = "/store/s1"
 SIM_SEGMENT = "/store/s1/events_0001.jsonl"
 START_NS = 1_700_000_000_000_000_000
-PATIENCE_S = 6.0
-"""How long a thread may take before a test calls it stuck; nothing waits for it when all is well."""
+PATIENCE_S = 5.0
+"""How long a thread may take before it is called stuck; nothing waits for it when all is well."""
 
 
 # Making and opening
@@ -234,9 +234,7 @@ def unacknowledged(path: Path | str, *data: Any, type_: str = "counted") -> byte
     for index, value in enumerate(data, 1):
         batch = None if len(data) == 1 else (len(data) if index == len(data) else 0)
         body = codec.body(type=type_, data=value, run_id=None, call_id=None, event_id=None)
-        line, chain = codec.event_line(
-            seq + index, codec.timestamp(START_NS), batch, body, chain
-        )
+        line, chain = codec.event_line(seq + index, codec.timestamp(START_NS), batch, body, chain)
         lines.append(line)
     return b"".join(lines)
 

@@ -1,4 +1,4 @@
-"""One committer: tickets are claimed once, settled once, run in order; who waits learns the truth."""
+"""One committer: tickets are claimed once, settled once, run in order; callers learn the truth."""
 
 import asyncio
 import threading
@@ -210,7 +210,7 @@ def test_ticket_handed_over_after_the_stop_is_not_left_waiting():
     scheduler = ThreadScheduler()
     scheduler.start(settle_all)
     scheduler.stop()
-    assert outcome_of(lambda: Ticket("late").wait(scheduler.submit)) is None
+    assert outcome_of(lambda: Ticket("late").wait(scheduler.submit)) == "late"
 
 
 # InlineScheduler

@@ -53,7 +53,7 @@ def test_what_is_there_already_is_left_alone(tmp_path, there):
 
 
 def test_missing_parent_is_named(tmp_path):
-    with pytest.raises(StorageError, match="Make .* first") as caught:
+    with pytest.raises(StorageError, match=r"Make .* first") as caught:
         made(RealFiles(), tmp_path / "no" / "s1")
     assert caught.value.errno == errno.ENOENT
 

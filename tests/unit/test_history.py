@@ -29,7 +29,6 @@ def seqs(path, *, after=0, through=1 << 62, on_damage=None):
             FOLD,
             after=after,
             through=through,
-            covered_below=claims_of(path).first_unsealed(),
             on_damage=on_damage,
         )
     ]
@@ -76,9 +75,7 @@ def test_events_that_were_pruned_are_an_error(tmp_path):
 
 def test_damage_is_raised_after_what_is_before_it(path):
     replace_line(segment_path(path, 2), 1, b"@@@@")
-    events = history.events(
-        RealFiles(), claims_of(path), FOLD, after=0, through=8, covered_below=1, on_damage=None
-    )
+    events = history.events(RealFiles(), claims_of(path), FOLD, after=0, through=8, on_damage=None)
     assert [next(events).seq, next(events).seq] == [1, 2]
     with pytest.raises(CorruptionError) as caught:
         next(events)
@@ -95,7 +92,6 @@ def test_damage_that_is_told_is_passed_and_the_next_line_is_not_proven(path):
             FOLD,
             after=0,
             through=1 << 62,
-            covered_below=1,
             on_damage=told.append,
         )
     )
@@ -113,7 +109,5 @@ def test_missing_end_of_the_log_is_raised(path):
 def test_old_events_are_migrated(path):
     tenfold = Migration(event=lambda event: msgspec.structs.replace(event, data=event.data * 10))
     fold = Fold(initial=list, apply=collect, schema_version=2, migrations={1: tenfold})
-    found = history.events(
-        RealFiles(), claims_of(path), fold, after=6, through=8, covered_below=1, on_damage=None
-    )
+    found = history.events(RealFiles(), claims_of(path), fold, after=6, through=8, on_damage=None)
     assert [event.data for event in found] == [70, 80]

@@ -12,7 +12,7 @@ from durasess import (
     SessionNotFoundError,
     StorageError,
 )
-from durasess.engine import opening
+from durasess.engine import patience
 from tests.support.sessions import (
     SIM_PATH,
     append_bytes,
@@ -47,7 +47,7 @@ def test_reader_looks_again_before_it_believes_in_damage(tmp_path, monkeypatch):
     file = segment_path(path, 1)
     whole = file.read_bytes()
     file.unlink()
-    monkeypatch.setattr(opening.time, "sleep", lambda _seconds: file.write_bytes(whole))
+    monkeypatch.setattr(patience.time, "sleep", lambda _seconds: file.write_bytes(whole))
     reader = open_inline(path, mode="read")
     assert (reader.state, reader.damage) == ([1, 2, 3, 4], ())
 
@@ -56,7 +56,7 @@ def test_reader_believes_what_it_finds_twice(tmp_path, monkeypatch):
     path = make_segments(tmp_path / "s1", 3)
     segment_path(path, 2).unlink()
     pauses = []
-    monkeypatch.setattr(opening.time, "sleep", pauses.append)
+    monkeypatch.setattr(patience.time, "sleep", pauses.append)
     assert open_inline(path, mode="read").damage
     assert len(pauses) == 1
 

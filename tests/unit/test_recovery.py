@@ -1,4 +1,4 @@
-"""Disk → state: from the newest good snapshot, to the end or to the first damage; changes nothing."""
+"""Disk → state: from the newest good snapshot to the end or the first damage; changes nothing."""
 
 import errno
 

@@ -111,7 +111,7 @@ def test_renamed_directory_is_beyond_repair_and_left_alone(tmp_path):
     (tmp_path / "s1").rename(tmp_path / "s2")
     with unchanged(tmp_path / "s2"):
         report = repaired(tmp_path / "s2")
-    assert "rename it back" in report.actions[0]
+    assert "rename it back" in str(report.beyond_repair)
 
 
 def test_lost_beginning_without_a_snapshot_is_beyond_repair(tmp_path):
@@ -119,7 +119,7 @@ def test_lost_beginning_without_a_snapshot_is_beyond_repair(tmp_path):
     segment_path(path, 1).unlink()
     with unchanged(path):
         report = repaired(path)
-    assert "nothing can be done" in report.actions[0]
+    assert "no snapshot can be read" in str(report.beyond_repair)
 
 
 def test_bad_newest_snapshot_is_copied_and_nothing_is_lost(tmp_path):

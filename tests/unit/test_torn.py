@@ -298,7 +298,7 @@ def test_each_lost_piece_is_torn_and_counted() -> None:
     for start, end in pieces(BEFORE.end, len(LONG)):
         rest = zeroed(LONG, start, end)
         assert is_torn(rest)
-        assert reason(rest) == "1 sectors of zeros in the last write" or end == len(LONG)
+        assert reason(rest) == "1 sector of zeros in the last write" or end == len(LONG)
     assert reason(zeroed(LONG, 0, 312 + SECTOR)) == "2 sectors of zeros in the last write"
     # A lost last piece is zeros at the very end.
     assert reason(zeroed(LONG, 312 + 2 * SECTOR, len(LONG))).endswith("at the end of the file")

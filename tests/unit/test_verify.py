@@ -1,6 +1,7 @@
 """verify reads every byte, says all that is wrong, never stops early and changes nothing."""
 
 import errno
+import zlib
 
 import pytest
 
@@ -124,7 +125,8 @@ def test_leftovers_below_a_gap_are_a_notice(tmp_path):
 
 def test_snapshot_of_another_history_is_found(tmp_path):
     path = make_session(tmp_path / "s1")
-    make_snapshots(tmp_path / "other" / "s1", 2) if (tmp_path / "other").mkdir() is None else None
+    (tmp_path / "other").mkdir()
+    make_snapshots(tmp_path / "other" / "s1", 2)
     for name in ("snapshot.json.zst", "snapshot.prev.json.zst"):
         data = (tmp_path / "other" / "s1" / name).read_bytes()
         (tmp_path / "s1" / name).write_bytes(data)
@@ -136,8 +138,6 @@ def test_event_whose_fields_are_no_event_is_found_though_its_crc_agrees(tmp_path
     file = segment_path(path)
     head, _, _ = lines_of(file)[3].partition(b',"data"')
     chain = int(lines_of(file)[2][-10:-2], 16)
-    import zlib
-
     replace_line(file, 3, b'%s,"crc":"%08x"}' % (head, zlib.crc32(head, chain)))
     assert rules(path)
 

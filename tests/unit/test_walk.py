@@ -1,4 +1,4 @@
-"""The log from a place to its end: segments follow each other, gaps are named, claims are checked."""
+"""The log from a place to its end: segments follow each other, gaps are named, claims checked."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The committer's work: one batch at a time, published only when durable, failed for good when not."""
+"""The committer's work: one batch at a time, published only when durable, else failed for good."""
 
 import pytest
 
@@ -101,9 +101,7 @@ def test_interrupted_commit_fails_the_handle_and_settles_every_ticket(files, eng
 
     engine.append("t", 0)
     monkeypatch.setattr(files, "sync", interrupted)
-    tickets = [
-        Ticket(Append([engine._drafting.prepared(Draft("t", n))], True)) for n in (1, 2)
-    ]
+    tickets = [Ticket(Append([engine._drafting.prepared(Draft("t", n))], True)) for n in (1, 2)]
     with pytest.raises(KeyboardInterrupt):
         engine._writer.run(tickets)
     monkeypatch.undo()

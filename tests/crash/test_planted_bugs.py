@@ -1,0 +1,261 @@
+"""The explorer has teeth: known crash bugs, planted one at a time, are all found by it."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+from unittest import mock
+
+import pytest
+
+from durasess.engine import codec, paths, publishing, recovery, settle, snapshot
+from durasess.engine.log import Log
+from durasess.engine.meta import Baseline
+from durasess.engine.snapshotter import Snapshotter
+from durasess.engine.writer import Writer
+from durasess.errors import DurasessError
+from tests.support.crash_driver import SESSION, STORE, Driver, PlanFailure, parse_plan
+from tests.support.crash_variants import hoisted, skipping, traced
+from tests.support.explorer import Explorer
+from tests.support.sim_files import Op, SimFiles, Tree
+
+Patch = Callable[[], AbstractContextManager[Any]]
+
+
+class Bug(NamedTuple):
+    """A way to be wrong: other disks, other code or another order, and a plan that comes by it."""
+
+    plan: str
+    make_files: Callable[[Tree], SimFiles] = SimFiles.from_tree
+    patch: Patch = contextlib.nullcontext
+    rewrite: Callable[[Sequence[Op]], Sequence[Op]] | None = None
+
+
+# Disks that sync too little, or too late
+
+
+class LateSyncFiles(SimFiles):
+    """A segment is synced only when the next write or the close comes."""
+
+    def sync(self, fd: int) -> None:
+        self.owed = fd if self._is_segment(fd) else 0
+        if not self.owed:
+            super().sync(fd)
+
+    def write_at(self, fd: int, data: bytes, offset: int) -> int:
+        self._pay(fd)
+        return super().write_at(fd, data, offset)
+
+    def close(self, fd: int) -> None:
+        self._pay(fd)
+        super().close(fd)
+
+    def _pay(self, fd: int) -> None:
+        if getattr(self, "owed", 0) == fd:
+            self.owed = 0
+            super().sync(fd)
+
+    def _is_segment(self, fd: int) -> bool:
+        return self._descriptor(fd).path.endswith(".jsonl")
+
+
+class EverySecondSyncFiles(LateSyncFiles):
+    """Two writes to a segment share one sync, behind the second."""
+
+    def sync(self, fd: int) -> None:
+        self.calls = getattr(self, "calls", 0) + self._is_segment(fd)
+        if not self._is_segment(fd) or self.calls % 2 == 0:
+            SimFiles.sync(self, fd)
+
+
+# Code that does things in another order, or not at all
+
+
+@contextlib.contextmanager
+def _around(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
+    """`owner.name` replaced by `make(original)`."""
+    with mock.patch.object(owner, name, make(getattr(owner, name))):
+        yield
+
+
+def _meta_before_segment() -> AbstractContextManager[None]:
+    def make(original: Any) -> Any:
+        def make_room(self: Writer) -> None:
+            if not self._log.is_active:
+                self._log.next_number += 1
+                self._ledger.publish(self.state, self.place)
+                self._log.next_number -= 1
+            original(self)
+
+        return make_room
+
+    return _around(Writer, "_make_room", make)
+
+
+def _baseline_before_snapshot() -> AbstractContextManager[None]:
+    def make(original: Any) -> Any:
+        def swap(self: Snapshotter, job: Any, trailer: Any) -> None:
+            self._ledger.set_baseline(Baseline(trailer.seq, trailer.segment, trailer.frame))
+            self._ledger.publish(None, job.place)
+            original(self, job, trailer)
+
+        return swap
+
+    return _around(Snapshotter, "_swap", make)
+
+
+def _prune_before_snapshot() -> AbstractContextManager[None]:
+    def make(original: Any) -> Any:
+        def swap(self: Snapshotter, job: Any, trailer: Any) -> None:
+            _unlink_segments(self._disk, self._directory)
+            original(self, job, trailer)
+
+        return swap
+
+    return _around(Snapshotter, "_swap", make)
+
+
+def _prune_while_newest_is_unpublished() -> AbstractContextManager[None]:
+    """Between the renames and the directory sync, and all that the newest snapshot covers."""
+
+    def publish(disk: Any, directory: str, *, newest_is_good: bool) -> None:
+        newest = paths.join(directory, paths.SNAPSHOT)
+        if newest_is_good:
+            disk.replace(newest, paths.join(directory, paths.SNAPSHOT_PREVIOUS))
+        disk.replace(newest + paths.TMP, newest)
+        _unlink_segments(disk, directory)
+        disk.sync_dir(directory)
+
+    return mock.patch.object(snapshot, "publish", publish)
+
+
+def _unlink_segments(disk: Any, directory: str) -> None:
+    for name in disk.listdir(directory):
+        if paths.parse(name).kind == "segment":
+            disk.unlink(paths.join(directory, name))
+
+
+def _torn_tail_stays() -> AbstractContextManager[Any]:
+    def append_in_place(disk: Any, directory: str, unsealed: settle.Unsealed) -> list[str]:
+        content = publishing.read_whole(disk, unsealed.path)[: unsealed.scan.end]
+        fd = disk.open(unsealed.path, write=True)
+        publishing.write_all(disk, fd, settle._seal(unsealed, content), unsealed.size)
+        disk.sync(fd)
+        disk.close(fd)
+        return []
+
+    return mock.patch.object(settle, "copy_forward", append_in_place)
+
+
+def _reader_counts_unterminated_lines() -> AbstractContextManager[None]:
+    def make(original: Any) -> Any:
+        def recover(*arguments: Any, writer: bool, **more: Any) -> Any:
+            return original(*arguments, writer=True, **more)
+
+        return recover
+
+    return _around(recovery, "recover", make)
+
+
+def _every_line_is_a_batch() -> AbstractContextManager[None]:
+    def make(original: Any) -> Any:
+        return lambda line: codec.Head(original(line).seq, None)
+
+    return _around(codec, "head", make)
+
+
+def _short_write_stays() -> AbstractContextManager[Any]:
+    def go_on(self: Log, error: OSError, after: Any) -> None:
+        self.offset = self._disk.fstat(self._fd).size
+
+    return mock.patch.object(Log, "_cut_back", go_on)
+
+
+def _quarantine_is_skipped() -> AbstractContextManager[Any]:
+    return mock.patch.object(settle, "_keep_torn", lambda *arguments: [])
+
+
+def _reader_tidies_up() -> AbstractContextManager[None]:
+    def make(original: Any) -> Any:
+        def recover(disk: Any, directory: str, *arguments: Any, **more: Any) -> Any:
+            settle.leftovers(disk, directory, 1)
+            return original(disk, directory, *arguments, **more)
+
+        return recover
+
+    return _around(recovery, "recover", make)
+
+
+def _anchor_first(log: Sequence[Op]) -> Sequence[Op]:
+    site = next(op.site for op in log if op.site.endswith(": write lock"))
+    return hoisted(log, site)
+
+
+def _skip_kind(kind: str, ending: str) -> Callable[[Tree], SimFiles]:
+    return skipping(lambda found, path, site: found == kind and path.endswith(ending))
+
+
+def _skip_site(kind: str, beginning: str) -> Callable[[Tree], SimFiles]:
+    return skipping(lambda found, path, site: found == kind and site.startswith(beginning))
+
+
+BUGS = {
+    "no sync of temporary files": Bug("append,snapshot", _skip_kind("sync", ".tmp")),
+    "no directory sync after a rename": Bug("append,many3", _skip_kind("sync_dir", SESSION)),
+    "no directory sync after a segment was made": Bug(
+        "append,rotate,append", _skip_site("sync_dir", "log.start_segment")
+    ),
+    "no sync of the parent at creation": Bug("append", _skip_kind("sync_dir", STORE)),
+    "acknowledged before the sync": Bug("append,append", LateSyncFiles.from_tree),
+    "second write before the sync of the first": Bug(
+        "loose,append", EverySecondSyncFiles.from_tree
+    ),
+    "pruned before the snapshot was there": Bug("append,snapshot", patch=_prune_before_snapshot),
+    "pruned what the previous snapshot needs": Bug(
+        "append,snapshot,append,snapshot", patch=_prune_while_newest_is_unpublished
+    ),
+    "meta before the segment it names": Bug("append,append", patch=_meta_before_segment),
+    "meta before the snapshot it names": Bug("append,snapshot", patch=_baseline_before_snapshot),
+    "torn tail not cut off": Bug("append,torn,append", patch=_torn_tail_stays),
+    "unterminated line counted by a reader": Bug(
+        "append,append", patch=_reader_counts_unterminated_lines
+    ),
+    "half a batch kept": Bug("many3", patch=_every_line_is_a_batch),
+    "copied forward without a sync": Bug(
+        "append,kill,append", _skip_site("sync", "settle.copy_forward")
+    ),
+    "torn bytes thrown away": Bug("append,torn,append", patch=_quarantine_is_skipped),
+    "short write not cut back": Bug("append,short,append", patch=_short_write_stays),
+    "anchor before the sync": Bug("append,append", traced, rewrite=_anchor_first),
+    "reader that tidies up": Bug("append,snapshot", patch=_reader_tidies_up),
+}
+
+
+def bad_states(bug: Bug) -> int:
+    """How many states of the plan's crashes recovery cannot do with. A plan that does not even run
+    to its end counts as one."""
+    explorer = Explorer()
+    plan = parse_plan(bug.plan)
+    with bug.patch():
+        try:
+            files = Driver(plan, make_files=bug.make_files).run()
+        except (PlanFailure, DurasessError):
+            return 1
+        if bug.rewrite is not None:
+            files.log = list(bug.rewrite(files.log))
+        explorer.explore_log(plan, files)
+    return explorer.totals.bad
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_planted_bug_is_found(name: str) -> None:
+    bad = bad_states(BUGS[name])
+    print(f"{name}: {bad} bad states")
+    assert bad > 0
+
+
+def test_without_a_bug_the_same_plans_are_sound() -> None:
+    explorer = Explorer()
+    for plan in sorted({bug.plan for bug in BUGS.values()}):
+        explorer.explore(parse_plan(plan))
+    assert explorer.totals.bad == 0, str(explorer.totals)
