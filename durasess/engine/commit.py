@@ -8,6 +8,7 @@ outcome is unknown. Knows nothing of logs and files.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import queue
 import threading
@@ -146,7 +147,9 @@ class ThreadScheduler:
         """End the thread."""
         self._waiting.put(None)
         if wait and self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+            # An interruption inside start leaves a thread about to begin: it finds the mark.
+            with contextlib.suppress(RuntimeError):
+                self._thread.join()
 
     def _run_rest(self) -> None:
         """Whoever puts after the end, and the end itself, take what is there: between them nothing

@@ -51,7 +51,7 @@ class LateSyncFiles(SimFiles):
         super().close(fd)
 
     def _pay(self, fd: int) -> None:
-        if getattr(self, "owed", 0) == fd:
+        if fd in self.descriptors and getattr(self, "owed", 0) == fd:
             self.owed = 0
             super().sync(fd)
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from durasess import CorruptionError
-from durasess.engine import snapshot
+from durasess.engine import snapshot, survey
 from tests.support.power_cuts import problems
 from tests.support.sessions import SIM_PATH, make_snapshots, open_sim, sim_disk
 from tests.support.sim_files import SimFiles
@@ -69,7 +69,7 @@ def test_p6_power_cuts_while_a_prune_deletes_lose_nothing():
     assert problems([*history, "prune", 1]) == []
 
 
-def test_p6_has_teeth_without_its_hashes_a_harmed_snapshot_is_believed(monkeypatch):
+def test_p6_has_teeth_a_forged_snapshot_is_believed_without_metas_word(monkeypatch):
     tree = tree_of_session()
     trailer, _ = snapshot.parse(tree[NEWEST], "s1")
     document = snapshot.document(4, [], b"[9,9,9,9]")
@@ -84,6 +84,8 @@ def test_p6_has_teeth_without_its_hashes_a_harmed_snapshot_is_believed(monkeypat
     )
     whole = forged.replace(b'"document":"', b'"document":"0', 1)
     assert state_of({**tree, NEWEST: whole}) == EXPECTED
+    assert state_of({**tree, NEWEST: forged}) == EXPECTED
+    monkeypatch.setattr(survey, "_is_a_stranger", lambda claims, trailer: False)
     assert state_of({**tree, NEWEST: forged}) == [9, 9, 9, 9]
 
 
