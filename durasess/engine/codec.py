@@ -92,12 +92,37 @@ def encode_state(state: Any, kind: Any) -> bytes:
         raise EventRejectedError(
             f"the state cannot be stored: {error}. Nothing was written; keep plain JSON in it."
         ) from None
+    odd = None if kind is not Any or back != state else _odd_type(state)
+    if odd is not None:
+        raise EventRejectedError(
+            f"the state would not come back equal: {odd} becomes a plain value. Nothing was "
+            "written; keep plain JSON in it, or give state_type."
+        )
     if back != state:
         raise EventRejectedError(
             f"the state would not come back equal: {_difference(state, back, '$')}. Nothing was "
             "written; keep plain JSON values in it (no tuples, sets, dates, NaN or other keys)."
         )
     return data
+
+
+_PLAIN = frozenset([dict, list, str, int, float, bool, type(None)])
+
+
+def _odd_type(state: Any) -> str | None:
+    """A value inside that is equal to what comes back and is of another type: a Counter, an
+    IntEnum. `apply` would meet it before a restart and not after."""
+    waiting = [state]
+    while waiting:
+        value = waiting.pop()
+        if type(value) not in _PLAIN:
+            return f"{type(value).__name__} {value!r:.60}"
+        if type(value) is dict:
+            waiting += value
+            waiting += value.values()
+        elif type(value) is list:
+            waiting += value
+    return None
 
 
 def _difference(given: Any, back: Any, path: str) -> str:

@@ -104,6 +104,9 @@ class Scheduler(Protocol):
     def background(self, job: Callable[[], None]) -> None:
         """Run something slow beside the committer."""
 
+    def is_committing(self) -> bool:
+        """Whether the caller is the committer itself, which must never wait for itself."""
+
     def wait(self, ticket: Ticket) -> Any:
         """The ticket's result, when background jobs may have to run first."""
 
@@ -138,6 +141,10 @@ class ThreadScheduler:
     def background(self, job: Callable[[], None]) -> None:
         """Start a thread for the job."""
         threading.Thread(target=job, name=f"{self._name}-background", daemon=True).start()
+
+    def is_committing(self) -> bool:
+        """Whether this is the committer's thread."""
+        return self._thread is threading.current_thread()
 
     def wait(self, ticket: Ticket) -> Any:
         """Other threads run by themselves."""
@@ -191,6 +198,7 @@ class InlineScheduler:
     def __init__(self) -> None:
         self.background_jobs: deque[Callable[[], None]] = deque()
         self._run: Callable[[Sequence[Ticket]], None] | None = None
+        self._depth = 0
 
     def start(self, run: Callable[[Sequence[Ticket]], None]) -> None:
         """Keep what to run."""
@@ -199,7 +207,15 @@ class InlineScheduler:
     def submit(self, ticket: Ticket) -> None:
         """Run the ticket now."""
         if self._run is not None:
-            self._run([ticket])
+            self._depth += 1
+            try:
+                self._run([ticket])
+            finally:
+                self._depth -= 1
+
+    def is_committing(self) -> bool:
+        """Whether a commit is running further up the stack."""
+        return self._depth > 0
 
     def background(self, job: Callable[[], None]) -> None:
         """Keep the job for later."""

@@ -74,4 +74,5 @@ def _name(name: str, value: Any) -> str | None:
             f"event rejected: {name} is 1 to {MAX_NAME} characters, not {value!r:.60}. "
             "Nothing was written."
         )
-    return str.__str__(value)
+    text = str.__str__(value)
+    return text if text.isascii() else values.as_read_back(text)

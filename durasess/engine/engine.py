@@ -41,7 +41,7 @@ from durasess.engine.types import (
     Settings,
 )
 from durasess.engine.writer import Writer, closed_error
-from durasess.errors import DurasessError, SessionNotFoundError, StorageError
+from durasess.errors import DurasessError, EventRejectedError, SessionNotFoundError, StorageError
 
 _LOGGER = logging.getLogger("durasess")
 
@@ -368,6 +368,11 @@ class Engine:
             )
         if self._closed:
             raise closed_error(self.path)
+        if self._scheduler is not None and self._scheduler.is_committing():
+            raise EventRejectedError(
+                f"{self.path}: apply, validate and summary run in the commit and cannot use the "
+                "handle: it would wait for itself. Nothing was written."
+            )
         return self._writer
 
     def _hand_over(self, work: Any) -> Any:

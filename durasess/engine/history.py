@@ -103,7 +103,7 @@ def _first_segment(
         return None
     number = max(claims.highest, 1)
     first_seq = segment.first_seq_of(disk, claims.directory, number)
-    while number > 1 and (first_seq is None or first_seq > after + 1):
+    while number > 1 and (not first_seq or first_seq > after + 1):
         below = segment.first_seq_of(disk, claims.directory, number - 1)
         if below is None and number - 1 < _kept_from(disk, claims.directory):
             raise ValueError(

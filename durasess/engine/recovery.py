@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from durasess.engine import codec, files, receipt, segment, snapshot, survey
+from durasess.engine import codec, files, paths, receipt, segment, snapshot, survey
 from durasess.engine.fold import Fold, migrated, remember, stored_state
 from durasess.engine.scan import Place, Record, Scan
 from durasess.engine.types import Damage, LineError, Recovery
@@ -75,7 +75,7 @@ def _recovered(
     walk = Walk(disk, claims, number=found.next_segment, start=start, watch=watch)
     with codec.bulk():
         _fold_log(found, walk, fold, writer)
-    _describe(found, walk, start)
+    _describe(found, walk, start, fold.schema_version)
     if at_least is not None:
         _check_reached(disk, found, walk, start, at_least)
     return found
@@ -97,7 +97,7 @@ def _from_snapshot(claims: survey.Claims, fold: Fold) -> Recovered:
         newest = claims.snapshots[0]
         document = newest.document
         stored = max(stored, newest.trailer.schema_version)
-        found.state = stored_state(document.state, newest.trailer.schema_version, fold)
+        found.state = _state(claims, newest, fold)
         found.event_ids = {known.event_id: known for known in document.event_ids}
         found.place = newest.place
         found.next_segment = newest.trailer.segment
@@ -110,6 +110,22 @@ def _from_snapshot(claims: survey.Claims, fold: Fold) -> Recovered:
     report.schema_version = stored
     report.newer_schema = stored > fold.schema_version
     return found
+
+
+def _state(claims: survey.Claims, newest: survey.LoadedSnapshot, fold: Fold) -> Any:
+    """The proven state of a snapshot, as the program wants it."""
+    try:
+        return stored_state(newest.document.state, newest.trailer.schema_version, fold)
+    except DurasessError:
+        raise
+    except Exception as error:
+        path = paths.join(claims.directory, newest.name)
+        raise CorruptionError(
+            f"{path} is whole, but the program cannot use its state: {error!r}. Correct state_type "
+            "or migrations, then open again. Nothing was changed.",
+            path=path,
+            seq=newest.trailer.seq,
+        ) from error
 
 
 def _fold_log(found: Recovered, walk: Walk, fold: Fold, writer: bool) -> None:
@@ -161,7 +177,7 @@ def _at(scan: Scan, record: Record, rule: str, reason: str) -> Damage:
     )
 
 
-def _describe(found: Recovered, walk: Walk, start: Place) -> None:
+def _describe(found: Recovered, walk: Walk, start: Place, schema_version: int) -> None:
     report = found.report
     report.damage = report.damage + walk.damage
     if not report.damage:
@@ -177,6 +193,7 @@ def _describe(found: Recovered, walk: Walk, start: Place) -> None:
         if walk.last.header is not None:
             found.epoch = max(found.epoch, walk.last.header.epoch)
             report.schema_version = max(report.schema_version, walk.last.header.schema_version)
+            report.newer_schema = report.schema_version > schema_version
         if walk.last.seal is None:
             found.unsealed, found.unsealed_source = walk.last, walk.last_source
         else:

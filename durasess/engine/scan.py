@@ -180,7 +180,7 @@ class Scan:
         try:
             if text is not None:
                 codec.check(text, codec.stored_crc(candidate))
-                if codec.head(text).seq != codec.head(candidate).seq + 1:
+                if _seq_before(text) != codec.head(candidate).seq:
                     return []
             return self._read_behind_damage(line, candidate)
         except LineError:
@@ -231,8 +231,9 @@ class Scan:
             rule = "seq" if head.seq != self.next_seq else "crc"
             reason = f"expected seq {self.next_seq} after {self.place}, found seq {head.seq}"
             self._damaged(line.offset, rule, reason)
-            if rule == "crc":
-                return []
+            if rule == "seq":
+                self._candidate = (line, text)
+            return []
         # Without a header nothing ties a segment's lines to this session.
         proven = follows and self.header is not None
         self._close_gap(head.seq - 1)
@@ -331,3 +332,10 @@ class Scan:
             self.damage[-1] = msgspec.structs.replace(self.damage[-1], last_seq=last_seq)
         else:
             self.damage[-1] = msgspec.structs.replace(self.damage[-1], first_seq=None)
+
+
+def _seq_before(text: bytes) -> int:
+    """The seq that the line before an event or a seal must have."""
+    if codec.is_event(text):
+        return codec.head(text).seq - 1
+    return segment.parse_seal(text).last_seq

@@ -81,7 +81,7 @@ def _object(items: Any, strict: bool, depth: int) -> dict[str, Any]:
         if type(key) is not str:
             key = _key(key, strict)
         if not key.isascii():
-            key = _as_read_back(key)
+            key = as_read_back(key)
         if key in result:
             raise _Refused(f"two keys become {key!r}")
         try:
@@ -117,13 +117,13 @@ def _key(key: Any, strict: bool) -> str:
     raise _Refused(f"the key {key!r} is {type(key).__name__}, not str,")
 
 
-def _as_read_back(text: str) -> str:
+def as_read_back(text: str) -> str:
     """JSON has one escape for two halves of a character side by side and for the character."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def _strict_text(text: str) -> str:
-    if _as_read_back(text) != text:
+    if as_read_back(text) != text:
         raise _Refused("strict: two halves of a character would come back as one character,")
     return text
 

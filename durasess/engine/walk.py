@@ -91,6 +91,7 @@ class Walk:
             follows=None if self.damage else self.place,
         )
         for batch in scan.batches():
+            self._close_gap(scan)
             if self._watch and not scan.damage:
                 self._note_watched(batch)
             yield scan, batch

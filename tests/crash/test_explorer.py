@@ -1,3 +1,114 @@
-"""Every state that a crash may leave is recovered: nothing lost, nothing invented, none refused."""
+"""Every state that a crash may leave is recovered: nothing lost, nothing invented, none refused.
+
+`python -m tests.support.explorer --all --length 4 --jobs 2` goes on where this stops.
+"""
+
+import pytest
+
+from tests.support.crash_driver import PlanFailure, parse_plan
+from tests.support.crash_variants import with_kills
+from tests.support.explorer import (
+    ALPHABET,
+    THOROUGH,
+    Explorer,
+    Failure,
+    all_plans,
+    explore_all,
+    main,
+)
 
 STATES = 300_000
+NESTED_EVERY = 2000
+
+KILLED_EVERYWHERE = (
+    "append,many3,close,append",
+    "append,rotate,append,reopen,append",
+    "append,torn,append,torn3,append",
+    "append,failsync,append,dropsync,append",
+    "append,short,append,shortlf,append,short3,append,full,append",
+    "append,snapshot,append,snapshot,append,prune,append",
+    "every2,seg400,append,append,background,append",
+    "many3,snapshot,kill,append",
+    "torn3,snapshot,append",
+    "every2,seg400,many3,append,append,background,reopen,append",
+    "append,snapshot,append,snapshot,reopen,append,prune,snapshot,prune,append",
+    "failsync,snapshot,append,kill,append",
+    "big,torn,snapshot,close,append",
+)
+"""Run as they are, and with the process killed before each change that each step makes."""
+
+IN_THREES = tuple(
+    step
+    for step in ALPHABET
+    if step not in ("loose", "flush", "repair", "shortlf", "dropsync", "background")
+)
+"""The steps of which all plans of three are run; of all steps, all plans of two."""
+
+
+def standard_plans() -> list[tuple[str, ...]]:
+    """What the test suite explores."""
+    return [
+        *with_kills(KILLED_EVERYWHERE),
+        *all_plans(2),
+        *all_plans(3, alphabet=IN_THREES, options=((),)),
+    ]
+
+
+def test_no_crash_loses_invents_or_is_refused() -> None:
+    totals = explore_all(standard_plans(), jobs=2, nested_every=NESTED_EVERY)
+    print(totals)
+    assert totals.bad == 0, str(totals)
+    assert len(totals.distinct) >= STATES
+    assert totals.nested >= 10_000
+
+
+def test_every_byte_of_a_write_may_be_the_last_one() -> None:
+    explorer = Explorer(THOROUGH)
+    for plan in ("append,big,append", "many3,append", "append,torn3,append", "append,snapshot"):
+        explorer.explore(parse_plan(plan))
+    print(explorer.totals)
+    assert explorer.totals.bad == 0, str(explorer.totals)
+    assert explorer.totals.states >= 20_000
+
+
+def test_what_plans_share_is_explored_once() -> None:
+    explorer = Explorer()
+    first = explorer.explore(parse_plan("append,append"))
+    assert explorer.explore(parse_plan("append,append")) == 0
+    assert 0 < explorer.explore(parse_plan("append,append,close")) < first
+
+
+def test_a_state_is_shown_again_by_the_command_of_its_failure(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    explorer = Explorer(stop_at_first=True)
+    explorer.oracle.problems = lambda state, depth=1: [f"LOST: state {state.key:x}"]  # type: ignore
+    explorer.explore(parse_plan("append,many3"))
+    (failure,) = explorer.totals.failures.values()
+    assert isinstance(failure, Failure)
+    command = failure.command()
+    assert command.startswith('python -m tests.support.explorer --plan "append,many3" --profile')
+    arguments = command.replace('"', "").split()[3:]
+    assert main(arguments) == 0
+    shown = capsys.readouterr().out
+    assert "/sim" in shown
+    assert "acknowledged" in shown
+    assert shown.strip().endswith("sound")
+    assert main([*arguments[:-1], "0" * 32]) == 2
+
+
+def test_a_plan_that_fails_without_a_crash_is_a_failure_too() -> None:
+    explorer = Explorer()
+    explorer._run = lambda plan: (_ for _ in ()).throw(PlanFailure("it said so"))  # type: ignore
+    explorer.explore(parse_plan("append"))
+    assert explorer.totals.bad == 1
+    assert "it said so" in str(explorer.totals)
+
+
+def test_the_command_line_explores_one_plan_or_all(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--plan", "append", "--nested-every", "0"]) == 0
+    assert main(["--all", "--length", "1", "--jobs", "1", "--nested-every", "50"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("0 bad; 0 lost, 0 phantom, 0 refused, 0 other") == 2
+    with pytest.raises(SystemExit):
+        main([])

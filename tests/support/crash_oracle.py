@@ -153,7 +153,8 @@ class _Check:
         self._state: Any = None
         self._given = moment.unsettled
         self._engines: list[Engine] = []
-        self._unsettled = unsettled_in(tree, moment.unsettled)
+        # What the crash itself took from a segment is nobody's to keep.
+        self._unsettled = unsettled_in(tree, ())
         files.mark(moment._replace(unsettled=self._unsettled))
 
     def let_go(self) -> None:

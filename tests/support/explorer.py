@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from durasess.errors import DurasessError
 from tests.support.crash_driver import (
     Driver,
     Moment,
@@ -56,10 +57,12 @@ ALPHABET = (
     "torn",
     "torn3",
     "reopen",
+    "repair",
     "short",
     "shortlf",
     "failsync",
     "dropsync",
+    "background",
 )
 OPTIONS: tuple[Plan, ...] = ((), ("every2", "seg400"))
 
@@ -196,15 +199,19 @@ class Explorer:
 
     def explore(self, plan: Plan) -> int:
         """Check every new state of one plan; how many there were."""
-        driver = Driver(plan)
         try:
-            files = driver.run()
+            driver = self._run(plan)
         except StepTooShort:
             return 0
-        except PlanFailure as error:
+        except (PlanFailure, DurasessError) as error:
             self._plan_failed(plan, error)
             return 0
-        return self.explore_log(plan, files, start=self._first_new(driver))
+        return self.explore_log(plan, driver.files, start=self._first_new(driver))
+
+    def _run(self, plan: Plan) -> Driver:
+        driver = Driver(plan)
+        driver.run()
+        return driver
 
     def explore_log(self, plan: Plan, files: SimFiles, *, start: int = 0) -> int:
         """Check the states of a log that a run of `plan` left."""
@@ -261,7 +268,7 @@ class Explorer:
             Failure(plan, settings.profile, settings.every_byte, key, nested, problems)
         )
 
-    def _plan_failed(self, plan: Plan, error: PlanFailure) -> None:
+    def _plan_failed(self, plan: Plan, error: Exception) -> None:
         self._note(plan, self.settings, 0, None, [f"the plan itself: {error}"])
 
 
@@ -281,14 +288,15 @@ def all_plans(
     return plans
 
 
-_EMPTY_TWICE = frozenset(["flush", "snapshot", "rotate", "prune", "reopen", "kill"])
+_IDLE_TWICE = frozenset(["flush", "snapshot", "rotate", "prune", "reopen", "kill", "repair"])
+_NEEDS_EVENTS = frozenset(["flush", "rotate", "prune", "reopen", "repair", "background"])
 
 
 def _is_sensible(steps: Plan) -> bool:
     """Not beginning with a step that needs events, nor doing an idle step twice in a row."""
-    if steps[0] in ("flush", "rotate", "prune", "reopen"):
+    if steps[0] in _NEEDS_EVENTS:
         return False
-    return all(a != b or a not in _EMPTY_TWICE for a, b in itertools.pairwise(steps))
+    return all(a != b or a not in _IDLE_TWICE for a, b in itertools.pairwise(steps))
 
 
 def explore_all(

@@ -134,19 +134,27 @@ def ticket(*items: Prepared, durable: bool = True) -> Ticket:
 
 def test_each_ticket_gets_a_receipt_for_each_of_its_drafts_in_order() -> None:
     one, two, three = prepared(1), prepared(2), prepared(3)
-    old = Receipt(SESSION, 7, "0a1b2c3d", True)
-    first, second, third = ticket(one, two), ticket(three, durable=False), ticket()
+    first, second, third = ticket(one, two), ticket(three), ticket()
     outcomes = admission.receipts(
-        [(first, [one, old, two]), (second, [three]), (third, [])],
+        [(first, [one, two]), (second, [three]), (third, [])],
         [Place(41, 1), Place(42, 2), Place(43, 3)],
         SESSION,
     )
     assert outcomes == [
-        (
-            first,
-            [Receipt(SESSION, 41, "00000001"), old, Receipt(SESSION, 42, "00000002")],
-            None,
-        ),
-        (second, [Receipt(SESSION, 43, "00000003", False)], None),
+        (first, [Receipt(SESSION, 41, "00000001"), Receipt(SESSION, 42, "00000002")], None),
+        (second, [Receipt(SESSION, 43, "00000003")], None),
         (third, [], None),
     ]
+
+
+def test_receipt_of_then_stays_where_it_stands() -> None:
+    old, new = Receipt(SESSION, 7, "0a1b2c3d"), prepared(1)
+    both = ticket(prepared(0), new)
+    outcomes = admission.receipts([(both, [old, new])], [Place(41, 1)], SESSION)
+    assert outcomes == [(both, [old, Receipt(SESSION, 41, "00000001")], None)]
+
+
+def test_receipt_says_whether_the_caller_waited_for_the_sync() -> None:
+    one = ticket(prepared(1), durable=False)
+    ((_, (receipt,), _),) = admission.receipts([(one, one.work.items)], [Place(41, 1)], SESSION)
+    assert receipt == Receipt(SESSION, 41, "00000001", False)

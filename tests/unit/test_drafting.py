@@ -93,6 +93,15 @@ def test_name_of_another_type_of_text_is_stored_as_text(name: str, value: Any) -
     assert prepared.body == body(**{"type": "note", name: "note"})
 
 
+@pytest.mark.parametrize("name", ["type", "run_id", "call_id", "event_id"])
+def test_name_is_held_as_it_will_be_read_back(name: str) -> None:
+    """Two halves of a character side by side come back as the character."""
+    draft = Draft(**{"type": "note", name: "\ud83d\ude00"})
+    prepared = Drafting().prepared(draft)
+    line, _ = codec.event_line(1, "2026-01-01T00:00:00.000000Z", None, prepared.body, 0)
+    assert getattr(codec.event(line[:-1]), name) == getattr(prepared.draft, name)
+
+
 def test_event_of_the_largest_size_is_taken_and_a_larger_one_refused_with_both_sizes() -> None:
     size = len(body("abc"))
     assert Drafting(max_event_bytes=size).prepared(Draft("note", "abc"))

@@ -245,25 +245,25 @@ def test_open_of_nothing_raises_and_makes_nothing(path: str) -> None:
     assert not os.path.exists(path)
 
 
-@pytest.mark.parametrize("write", [False, True])
-@pytest.mark.parametrize("kind", ["directory", "pipe", "device", "link to a directory"])
-def test_what_is_no_regular_file_is_refused_without_waiting(
-    path: str, kind: str, write: bool
-) -> None:
+def make_no_regular_file(path: str, kind: str) -> None:
     if kind == "pipe":
         os.mkfifo(path)
     elif kind == "device":
         os.symlink("/dev/null", path)
     else:
-        os.mkdir(path + ".d")
-        os.symlink(path + ".d", path)
+        os.mkdir(path)
+
+
+@pytest.mark.parametrize("write", [False, True])
+@pytest.mark.parametrize("kind", ["directory", "pipe", "device"])
+def test_what_is_no_regular_file_is_refused_without_waiting(
+    path: str, kind: str, write: bool
+) -> None:
+    make_no_regular_file(path, kind)
     with no_descriptor_left(), pytest.raises(OSError) as caught:
-        disk.open(path if kind != "directory" else path + ".d", write=write)
-    expected = errno.EISDIR if write and "directory" in kind else errno.EINVAL
-    assert (caught.value.errno, caught.value.filename) == (
-        expected,
-        path if kind != "directory" else path + ".d",
-    )
+        disk.open(path, write=write)
+    expected = errno.EISDIR if kind == "directory" and write else errno.EINVAL
+    assert (caught.value.errno, caught.value.filename) == (expected, path)
 
 
 def test_descriptor_is_given_back_when_the_file_cannot_be_looked_at(

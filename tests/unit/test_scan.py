@@ -421,6 +421,24 @@ def test_damaged_seq_costs_no_other_line() -> None:
     assert seen.seqs == [[1], [3], [4], [5]]
 
 
+def test_lost_line_before_the_last_one_costs_no_other_line_whether_sealed_or_not() -> None:
+    for made in (three_batches(), sealed()):
+        seen = scanned(with_line(made, 4, b""))
+        assert (seen.only_damage.first_seq, seen.only_damage.last_seq) == (4, 4)
+        assert seen.seqs == [[1], [2, 3], [5]]
+
+
+def test_damaged_seq_behind_damage_costs_no_other_line() -> None:
+    made = three_batches()
+    for garbage in (1, 2):
+        lines = lines_of(made)
+        lines[garbage] = b"x\n"
+        lines[3] = lines[3].replace(b'{"seq":3', b'{"seq":9')
+        seen = scanned(b"".join(lines))
+        read = [record.seq for found in seen.batches for record in found]
+        assert read == [seq for seq in (1, 2, 4, 5) if seq != garbage], garbage
+
+
 def test_inserted_line_is_damage_that_cost_no_seq() -> None:
     made = three_batches()
     seen = scanned(with_line(made, 2, b"inserted\n" + lines_of(made)[2]))

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from durasess.engine import codec, torn
+from durasess.engine.scan import Place
 from tests.support.lines import (
     SECTOR,
     UNHURRIED,
@@ -559,6 +560,16 @@ def test_every_flipped_bit_of_the_last_acknowledged_batch_is_damage_before_every
 # At random
 
 
+def batch_of(sizes: list[int], after: Place) -> bytes:
+    """A batch with a line of about each of these sizes."""
+    place, lines = after, b""
+    for index, size in enumerate(sizes, 1):
+        b = None if len(sizes) == 1 else (len(sizes) if index == len(sizes) else 0)
+        lines += line(place, "é@ x" * (size // 5), b=b)
+        place = place_after(lines, after)
+    return lines
+
+
 @given(
     remainder=st.integers(0, SECTOR - 1),
     sizes=st.lists(st.integers(0, 900), min_size=1, max_size=5),
@@ -569,15 +580,11 @@ def test_any_cut_and_any_lost_sectors_of_any_batch_are_torn(
     remainder: int, sizes: list[int], data: st.DataObject
 ) -> None:
     before = segment_to(remainder)
-    place, write = before.place, b""
-    for index, size in enumerate(sizes, 1):
-        b = None if len(sizes) == 1 else (len(sizes) if index == len(sizes) else 0)
-        write += line(place, "é@ x" * (size // 5), b=b)
-        place = place_after(write, before.place)
+    write = batch_of(sizes, before.place)
     rest = write[: data.draw(st.integers(1, len(write)))]
     for lost in data.draw(st.sets(st.sampled_from(pieces(before.end, len(rest))))):
         rest = zeroed(rest, *lost)
     rest += bytes(data.draw(st.integers(0, len(write) - len(rest))))
+    found = verdict(before, rest)
     if rest != write:
-        found = verdict(before, rest)
         assert found is not None and whole_of(found) in (b"", write)
