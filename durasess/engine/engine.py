@@ -41,7 +41,13 @@ from durasess.engine.types import (
     Settings,
 )
 from durasess.engine.writer import Writer, closed_error
-from durasess.errors import DurasessError, EventRejectedError, SessionNotFoundError, StorageError
+from durasess.errors import (
+    DurasessError,
+    EventRejectedError,
+    SessionClosedError,
+    SessionNotFoundError,
+    StorageError,
+)
 
 _LOGGER = logging.getLogger("durasess")
 
@@ -321,8 +327,12 @@ class Engine:
         problem = self._last_snapshot(self._writer)
         try:
             self._until_idle(self._writer.finish)
-        except DurasessError:
+        except DurasessError as error:
+            # Another thread may have closed it in this moment.
+            done = self._closed and isinstance(error, SessionClosedError)
             self._end()
+            if done:
+                return
             raise
         self._end()
         if problem is not None:

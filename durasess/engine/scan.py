@@ -86,13 +86,13 @@ class Scan:
             if line.offset == 0 and self._read_header(line):
                 continue
             found = self._read_line(line)
-            if found:
+            if self.damage:
+                yield from ([record] for record in found)
+            elif found:
                 yield found
             if self.torn is not None:
                 return
-        leftover = self._finish()
-        if leftover:
-            yield leftover
+        yield from ([record] for record in self._finish())
 
     @property
     def number(self) -> int:
@@ -171,18 +171,17 @@ class Scan:
         return []
 
     def _confirmed(self, text: bytes | None) -> list[Record]:
-        """A line with a seq that is not the next one may be whole, with lines missing before it,
-        or have a damaged seq, or stand in a wrong place. The line behind it tells: it follows a
-        whole one. At the end of the segment (None) nothing speaks against it."""
+        """A line that does not follow the one before it may be whole, with lines missing before
+        it, or have a damaged seq, or stand in a wrong place. The line behind it tells: its seq is
+        higher. At the end of the segment (None) nothing speaks against it."""
         if self._candidate is None:
             return []
         (line, candidate), self._candidate = self._candidate, None
+        before = None if text is None else _seq_before(text)
+        if before is not None and before < codec.head(candidate).seq:
+            return []
         try:
-            if text is not None:
-                codec.check(text, codec.stored_crc(candidate))
-                if _seq_before(text) != codec.head(candidate).seq:
-                    return []
-            return self._read_behind_damage(line, candidate)
+            return self._read_behind_damage(line, candidate, is_confirmed=True)
         except LineError:
             return []
 
@@ -212,7 +211,9 @@ class Scan:
         self.events += count
         self.end = line.offset + len(line.text) + 1
 
-    def _read_behind_damage(self, line: Line, text: bytes) -> list[Record]:
+    def _read_behind_damage(
+        self, line: Line, text: bytes, *, is_confirmed: bool = False
+    ) -> list[Record]:
         """Lines behind a gap are tied to each other by their stored crc (R17): the first can be
         read but not proven."""
         if not codec.is_event(text):
@@ -227,12 +228,13 @@ class Scan:
             follows = codec.check(text, self.chain) == stored and head.seq == self.next_seq
         except LineError:
             follows = False
-        if not follows and not self._gap_open:
-            rule = "seq" if head.seq != self.next_seq else "crc"
-            reason = f"expected seq {self.next_seq} after {self.place}, found seq {head.seq}"
-            self._damaged(line.offset, rule, reason)
-            if rule == "seq":
+        if not follows and not is_confirmed:
+            is_late = head.seq != self.next_seq
+            if is_late or self._gap_open:
                 self._candidate = (line, text)
+            if not self._gap_open:
+                reason = f"expected seq {self.next_seq} after {self.place}, found seq {head.seq}"
+                self._damaged(line.offset, "seq" if is_late else "crc", reason)
             return []
         # Without a header nothing ties a segment's lines to this session.
         proven = follows and self.header is not None
@@ -334,8 +336,11 @@ class Scan:
             self.damage[-1] = msgspec.structs.replace(self.damage[-1], first_seq=None)
 
 
-def _seq_before(text: bytes) -> int:
-    """The seq that the line before an event or a seal must have."""
-    if codec.is_event(text):
-        return codec.head(text).seq - 1
-    return segment.parse_seal(text).last_seq
+def _seq_before(text: bytes) -> int | None:
+    """The seq that the line before an event or a seal must have; None when this is neither."""
+    try:
+        if codec.is_event(text):
+            return codec.head(text).seq - 1
+        return segment.parse_seal(text).last_seq
+    except LineError:
+        return None
