@@ -22,6 +22,12 @@ FUNCTION_LINES_MAX = {"durasess": 60, "tests": 80, "tools": 80, "benchmarks": 80
 
 # Names.
 
+LONGER_MODULES = {
+    # The public handle: one class whose docstrings are the manual.
+    "durasess/engine/engine.py": 480,
+    # The one scanner: its rules are read side by side.
+    "durasess/engine/scan.py": 330,
+}
 VAGUE_MODULES = frozenset(["util", "utils", "helper", "helpers", "common", "misc"])
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
 
@@ -47,9 +53,9 @@ LAYERS = ("errors", "engine", "session", "store", "interop", "durasess", "cli")
 """From the bottom. `durasess` is the package's own `__init__`: it re-exports the public names."""
 
 ENGINE_LEVELS = (
-    frozenset(["types", "paths"]),
+    frozenset(["types", "paths", "disk"]),
     frozenset(["files", "codec", "frames", "values", "patience"]),
-    frozenset(["publishing"]),
+    frozenset(["publishing", "state", "records"]),
     frozenset(["lock", "meta", "segment", "snapshot", "torn", "receipt", "quarantine"]),
     frozenset(["scan", "fold"]),
     frozenset(["survey"]),
@@ -59,6 +65,7 @@ ENGINE_LEVELS = (
     ),
     frozenset(["repair", "ledger", "admission"]),
     frozenset(["snapshotter", "drafting"]),
+    frozenset(["assembly"]),
     frozenset(["writer"]),
     frozenset(["opening"]),
     frozenset(["engine"]),
@@ -345,9 +352,10 @@ def _module_docstring(module: Module) -> Iterator[Finding]:
 
 def _module_length(module: Module) -> Iterator[Finding]:
     count = len(module.lines)
-    if count > MODULE_LINES_MAX:
-        message = f"{count} lines; split the module, at most {MODULE_LINES_MAX}"
-        yield module.finding(MODULE_LINES_MAX + 1, "module-length", message)
+    most = LONGER_MODULES.get(module.path, MODULE_LINES_MAX)
+    if count > most:
+        message = f"{count} lines; split the module, at most {most}"
+        yield module.finding(most + 1, "module-length", message)
 
 
 def _docstrings(module: Module) -> Iterator[Finding]:

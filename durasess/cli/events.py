@@ -11,7 +11,8 @@ from durasess.cli import options, salvage
 from durasess.cli.blocks import Block, Column, Listing, Notes, Row, Value, number, span
 from durasess.cli.examine import Inspected
 from durasess.engine import codec, files, paths
-from durasess.engine.scan import Record, Scan
+from durasess.engine.records import Record
+from durasess.engine.scan import Scan
 from durasess.engine.types import LineError
 
 DATA_WIDTH = 72

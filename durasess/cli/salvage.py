@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from durasess.engine import codec, files, meta, paths, segment, snapshot
-from durasess.engine.scan import Place, Record, Scan
+from durasess.engine.records import Place, Record
+from durasess.engine.scan import Scan
 from durasess.engine.types import Damage, Event, LineError
 from durasess.engine.verify import SnapshotInfo, Verified
 from durasess.errors import DurasessError

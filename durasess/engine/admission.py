@@ -10,7 +10,7 @@ import msgspec
 from durasess.engine import codec, snapshot
 from durasess.engine.commit import Ticket
 from durasess.engine.receipt import Receipt
-from durasess.engine.scan import Place
+from durasess.engine.records import Place
 from durasess.engine.types import Draft
 from durasess.errors import EventRejectedError
 

@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from durasess.engine.types import Event, LineError
-from durasess.errors import EventRejectedError
 
 CHAIN_START = 0
 """The chain value before the first event of a session."""
@@ -31,7 +30,8 @@ CRC_SUFFIX = 18
 """Bytes of `,"crc":"0a1b2c3d"}`."""
 
 _PREFIX = re.compile(
-    rb'\{"seq":([1-9][0-9]{0,17}),"ts":"[^"\\]{27}"(?:,"b":(0|[2-9]|[1-9][0-9]{1,8}))?,"type":"(?!")'
+    rb'\{"seq":([1-9][0-9]{0,17}),"ts":"[^"\\]{27}"'
+    rb'(?:,"b":(0|[2-9]|[1-9][0-9]{1,8}))?,"type":"(?!")'
 )
 _CRC = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
 _ENCODE = msgspec.json.Encoder().encode
@@ -78,65 +78,6 @@ def encode(value: Any) -> bytes:
 
 def _encode_slowly(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
-
-
-def encode_state(state: Any, kind: Any) -> bytes:
-    """The JSON of a state that comes back equal (P10); EventRejectedError when it would not.
-
-    `kind` is the type that the stored state is decoded into, or Any for plain values.
-    """
-    try:
-        data = encode(state)
-        back = decode(data) if kind is Any else typed(data, kind)
-    except (TypeError, ValueError, OverflowError, RecursionError, LineError) as error:
-        raise EventRejectedError(
-            f"the state cannot be stored: {error}. Nothing was written; keep plain JSON in it."
-        ) from None
-    odd = None if kind is not Any or back != state else _odd_type(state)
-    if odd is not None:
-        raise EventRejectedError(
-            f"the state would not come back equal: {odd} becomes a plain value. Nothing was "
-            "written; keep plain JSON in it, or give state_type."
-        )
-    if back != state:
-        raise EventRejectedError(
-            f"the state would not come back equal: {_difference(state, back, '$')}. Nothing was "
-            "written; keep plain JSON values in it (no tuples, sets, dates, NaN or other keys)."
-        )
-    return data
-
-
-_PLAIN = frozenset([dict, list, str, int, float, bool, type(None)])
-
-
-def _odd_type(state: Any) -> str | None:
-    """A value inside that is equal to what comes back and is of another type: a Counter, an
-    IntEnum. `apply` would meet it before a restart and not after."""
-    waiting = [state]
-    while waiting:
-        value = waiting.pop()
-        if type(value) not in _PLAIN:
-            return f"{type(value).__name__} {value!r:.60}"
-        if type(value) is dict:
-            waiting += value
-            waiting += value.values()
-        elif type(value) is list:
-            waiting += value
-    return None
-
-
-def _difference(given: Any, back: Any, path: str) -> str:
-    if isinstance(given, dict) and isinstance(back, dict):
-        for key, value in given.items():
-            if key not in back:
-                return f"the key {key!r} at {path}"
-            if value != back[key]:
-                return _difference(value, back[key], f"{path}.{key}")
-    if isinstance(given, list) and isinstance(back, list):
-        for index, (value, other) in enumerate(zip(given, back, strict=False)):
-            if value != other:
-                return _difference(value, other, f"{path}[{index}]")
-    return f"{type(given).__name__} becomes {type(back).__name__} at {path}"
 
 
 def timestamp(nanoseconds: int) -> str:

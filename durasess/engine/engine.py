@@ -58,6 +58,24 @@ class Engine:
     `state` is the state after `last_seq`, live: what was acknowledged is in it. Treat it as
     read-only, and read it where no append runs at the same time if `apply` changes it in place.
     `recovery` tells what opening found.
+
+    Parameters of `open`:
+
+    * `path`: the session's directory; its last part is the session id.
+    * `initial()` makes the state before event 1; `apply(state, event)` returns the next state, or
+      None when it changed the one it got. It must be total.
+    * `mode`: "own" for one writer; "read" takes no lock and changes nothing, works beside a writer,
+      and shows what is written up to the first damage.
+    * `create`: whether mode "own" makes a session that is missing.
+    * `at_least`: a receipt that the log must reach.
+    * `snapshot_every` (events), `segment_bytes`, `max_event_bytes` (bytes).
+    * `strict`: refuse data that would not come back equal.
+    * `validate(state, draft)` may raise to refuse a draft before anything is written; it sees the
+      state before its batch.
+    * `schema_version`, `migrations`: `migrations[v]` leads from version v to v + 1.
+    * `state_type`: the msgspec type of a state that is not plain JSON.
+    * `summary(state)` makes what lists of sessions show.
+    * `clock()`: nanoseconds since 1970. `files`, `scheduler`: for tests.
     """
 
     def __init__(self, options: Options, found: Recovered, writer: Writer | None) -> None:
@@ -97,17 +115,8 @@ class Engine:
     ) -> Engine:
         """Open a session directory, or with mode "own" and `create` make it.
 
-        `initial()` is the state before event 1. `apply(state, event)` returns the next state, or
-        None when it changed the one it got; it must be total. `validate(state, draft)` may raise
-        to refuse a draft before anything is written; it sees the state before its batch.
-        `snapshot_every` is in events, `segment_bytes` and `max_event_bytes` in bytes, `clock()` in
-        nanoseconds since 1970. `state_type` is the msgspec type of a state that is not plain JSON;
-        `migrations[v]` leads from schema version v to v + 1. `summary(state)` makes what lists
-        show. `files` and `scheduler` are for tests.
-
-        Mode "read" takes no lock and changes nothing: it shows what is written, up to the first
-        damage. Raises SessionNotFoundError, SessionLockedError, CorruptionError,
-        FormatVersionError or StorageError; a failed open changes nothing on disk.
+        Raises SessionNotFoundError, SessionLockedError, CorruptionError, FormatVersionError or
+        StorageError; a failed open changes nothing on disk.
         """
         if mode not in ("own", "read"):
             raise ValueError(f'mode is "own" or "read", not {mode!r}')

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from durasess.engine import codec, snapshot
+from durasess.engine import codec, snapshot, state
 from durasess.engine.types import EVENT_ID_WINDOW, Event, Migration, Migrations
 from durasess.errors import FormatVersionError
 
@@ -25,27 +25,21 @@ class Fold(msgspec.Struct, frozen=True, kw_only=True):
     migrations: Migrations = msgspec.field(default_factory=dict)
     state_type: Any = Any
 
-    def step(self, state: Any, event: Event) -> Any:
+    def step(self, before: Any, event: Event) -> Any:
         """The state after one event."""
-        returned = self.apply(state, event)
-        return state if returned is None else returned
+        returned = self.apply(before, event)
+        return before if returned is None else returned
 
 
 def stored_state(raw: msgspec.Raw, version: int, fold: Fold) -> Any:
     """The state of a snapshot, brought from its schema version to the program's."""
     if version >= fold.schema_version:
-        return _decoded(bytes(raw), fold)
-    state = codec.decode(bytes(raw))
+        return state.decode(bytes(raw), fold.state_type)
+    value = codec.decode(bytes(raw))
     for step in range(version, fold.schema_version):
         migrate = _migration(fold, step).state
-        state = migrate(state) if migrate is not None else state
-    return _decoded(codec.encode(state), fold)
-
-
-def _decoded(raw: bytes, fold: Fold) -> Any:
-    if fold.state_type is Any:
-        return codec.decode(raw)
-    return codec.typed(raw, fold.state_type)
+        value = migrate(value) if migrate is not None else value
+    return state.decode(codec.encode(value), fold.state_type)
 
 
 def _migration(fold: Fold, version: int) -> Migration:

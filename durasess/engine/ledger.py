@@ -12,8 +12,8 @@ import msgspec
 
 from durasess.engine import codec, files, lock, meta, paths, values
 from durasess.engine.log import Log
+from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered
-from durasess.engine.scan import Place
 from durasess.errors import StorageError
 
 

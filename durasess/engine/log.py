@@ -11,7 +11,7 @@ import contextlib
 from typing import NoReturn
 
 from durasess.engine import codec, files, paths, publishing, segment
-from durasess.engine.scan import Place
+from durasess.engine.records import Place
 from durasess.errors import DurasessError, FencedError, SessionFailedError, StorageError
 
 

@@ -11,7 +11,8 @@ import msgspec
 
 from durasess.engine import codec, files, paths, receipt, segment, snapshot, survey
 from durasess.engine.fold import Fold, migrated, remember, stored_state
-from durasess.engine.scan import Place, Record, Scan
+from durasess.engine.records import Place, Record
+from durasess.engine.scan import Scan
 from durasess.engine.types import Damage, LineError, Recovery
 from durasess.engine.walk import Walk, marks, unreached
 from durasess.errors import CorruptionError, DurasessError, FormatVersionError, StorageError

@@ -25,7 +25,8 @@ from durasess.engine import (
     settle,
     survey,
 )
-from durasess.engine.scan import Place, Record, Scan
+from durasess.engine.records import Place, Record
+from durasess.engine.scan import Scan
 from durasess.engine.types import Damage, LineError
 from durasess.engine.walk import Walk, marks, unreached
 from durasess.errors import StorageError

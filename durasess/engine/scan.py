@@ -6,11 +6,11 @@ Recovery, verify, inspect, repair and history all read through it, so they canno
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import msgspec
 
 from durasess.engine import codec, files, segment, torn
+from durasess.engine.records import Place, Record
 from durasess.engine.segment import Header, Line, Seal, Source
 from durasess.engine.types import Damage, LineError, SegmentInfo, TornTail
 
@@ -18,28 +18,6 @@ MAX_TORN_BYTES = 256 * 1024 * 1024
 """One write is far smaller; a longer unreadable end is not read into memory to explain it."""
 
 _BOM = b"\xef\xbb\xbf"
-
-
-class Place(NamedTuple):
-    """A place in the log: after the event `seq`, where the chain value is `chain`."""
-
-    seq: int
-    chain: int
-
-    def __str__(self) -> str:
-        return f"seq {self.seq} with chain value {codec.hexed(self.chain)}"
-
-
-class Record(NamedTuple):
-    """An event's line in a segment: `offset` in bytes, `line` without its line feed, `crc` the
-    chain value after it. `proven` is False for the first readable line behind damage."""
-
-    offset: int
-    line: bytes
-    seq: int
-    batch: int | None
-    crc: int
-    proven: bool = True
 
 
 class Scan:

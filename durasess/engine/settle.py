@@ -11,7 +11,8 @@ from __future__ import annotations
 import msgspec
 
 from durasess.engine import codec, files, paths, publishing, quarantine, segment, survey
-from durasess.engine.scan import Place, Record, Scan
+from durasess.engine.records import Place, Record
+from durasess.engine.scan import Scan
 from durasess.engine.types import LineError
 from durasess.errors import CorruptionError, FencedError
 

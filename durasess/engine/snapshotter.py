@@ -13,8 +13,9 @@ from durasess.engine import codec, files, meta, paths, snapshot
 from durasess.engine.commit import Scheduler, Ticket
 from durasess.engine.ledger import Ledger
 from durasess.engine.log import Log
+from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered
-from durasess.engine.scan import Place
+from durasess.engine.state import encode
 from durasess.errors import DurasessError, StorageError
 
 
@@ -108,7 +109,7 @@ class Snapshotter:
             return self._job
         if place.seq <= self.seq:
             return None
-        encoded = codec.encode_state(state, self._state_type)
+        encoded = encode(state, self._state_type)
         content = snapshot.document(place.seq, event_ids, encoded)
         if self._log.is_active:
             self._log.seal()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from durasess.engine import codec, files, lock, meta, paths, snapshot
-from durasess.engine.scan import Place
+from durasess.engine.records import Place
 from durasess.engine.types import Damage, LineError
 from durasess.errors import SessionNotFoundError, StorageError
 

@@ -7,7 +7,7 @@ import msgspec
 from durasess.engine import codec, files, paths, snapshot, survey
 from durasess.engine.fold import remember
 from durasess.engine.patience import look_until_settled, vanished
-from durasess.engine.scan import Place, Record
+from durasess.engine.records import Place, Record
 from durasess.engine.types import Damage, LineError, SegmentInfo, TornTail
 from durasess.engine.walk import Walk, marks, unreached
 from durasess.errors import StorageError

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import msgspec
 
 from durasess.engine import codec, files, paths, segment, survey
-from durasess.engine.scan import Place, Record, Scan
+from durasess.engine.records import Place, Record
+from durasess.engine.scan import Scan
 from durasess.engine.types import Damage, LineError, SegmentInfo, TornTail
 
 

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 
 from durasess.engine import codec, files, prune
 from durasess.engine.admission import Admitted, Append, Prepared, admit, encode_batch, receipts
+from durasess.engine.assembly import assemble
 from durasess.engine.commit import Scheduler, Ticket, settle_together
 from durasess.engine.fold import Fold, remember
-from durasess.engine.ledger import Ledger
-from durasess.engine.log import Log
+from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered
-from durasess.engine.scan import Place
-from durasess.engine.snapshotter import SnapshotJob, Snapshotter
+from durasess.engine.snapshotter import SnapshotJob
 from durasess.engine.types import Holder, Settings
 from durasess.errors import (
     DurasessError,
@@ -55,40 +54,9 @@ class Writer:
         self.place = found.place
         self.failure: DurasessError | None = None
         self.notices: list[str] = []
-        self._log = Log(
-            disk,
-            self._directory,
-            self._session_id,
-            place=found.place,
-            next_number=found.next_segment,
-            epoch=found.epoch + 1,
-            schema_version=fold.schema_version,
-            pid=holder.pid,
-            boot_id=holder.boot_id,
+        self._log, self._ledger, self._snapshots = assemble(
+            disk, found, fold, settings, scheduler, holder, now=self._now, note=self._note
         )
-        self._ledger = Ledger(
-            disk,
-            found,
-            self._log,
-            schema_version=fold.schema_version,
-            summary=settings.summary,
-            now=self._now,
-            note=self._note,
-        )
-        self._snapshots = Snapshotter(
-            disk,
-            found,
-            self._log,
-            self._ledger,
-            scheduler,
-            schema_version=fold.schema_version,
-            state_type=fold.state_type,
-            every=settings.snapshot_every,
-            now=self._now,
-            note=self._note,
-        )
-
-    # -- the committer's loop ---------------------------------------------------------------
 
     def run(self, tickets: Sequence[Ticket]) -> None:
         """Do the work of these tickets, in order; appends that stand together share a batch."""
@@ -138,8 +106,6 @@ class Writer:
                 seq=self.place.seq,
             )
             self.failure.__cause__ = error
-
-    # -- a commit ---------------------------------------------------------------------------
 
     def _commit(self, tickets: list[Ticket]) -> list[Ticket]:
         """Commit the tickets as one batch and settle all of them; returns the empty rest."""
@@ -219,8 +185,6 @@ class Writer:
             self._snapshots.tail_bytes += len(line)
         self._ledger.write_anchor(self.place)
 
-    # -- snapshots --------------------------------------------------------------------------
-
     def _snapshot_when_due(self) -> None:
         if self._snapshots.is_due():
             try:
@@ -247,8 +211,6 @@ class Writer:
     def snapshot_seq(self) -> int:
         """The seq that the newest snapshot is of."""
         return self._snapshots.seq
-
-    # -- the rest ---------------------------------------------------------------------------
 
     @property
     def newest_segment(self) -> int:

@@ -18,7 +18,7 @@ from tests.support.explorer import (
 )
 
 STATES = 300_000
-NESTED_EVERY = 2000
+NESTED_EVERY = 6000
 
 KILLED_EVERYWHERE = (
     "append,many3,close,append",
@@ -34,6 +34,7 @@ KILLED_EVERYWHERE = (
     "append,snapshot,append,snapshot,reopen,append,prune,snapshot,prune,append",
     "failsync,snapshot,append,kill,append",
     "big,torn,snapshot,close,append",
+    "append,snapshot,append,snapshot,append,prune,append,snapshot,snapshot,kill,prune,append",
 )
 """Run as they are, and with the process killed before each change that each step makes."""
 
@@ -59,23 +60,24 @@ def test_no_crash_loses_invents_or_is_refused() -> None:
     print(totals)
     assert totals.bad == 0, str(totals)
     assert len(totals.distinct) >= STATES
-    assert totals.nested >= 10_000
+    assert totals.nested >= 5_000
 
 
 def test_every_byte_of_a_write_may_be_the_last_one() -> None:
     explorer = Explorer(THOROUGH)
-    for plan in ("append,big,append", "many3,append", "append,torn3,append", "append,snapshot"):
+    for plan in ("append,append", "many3", "append,torn,append"):
         explorer.explore(parse_plan(plan))
     print(explorer.totals)
     assert explorer.totals.bad == 0, str(explorer.totals)
-    assert explorer.totals.states >= 20_000
+    assert explorer.totals.states >= 10_000
 
 
 def test_what_plans_share_is_explored_once() -> None:
     explorer = Explorer()
     first = explorer.explore(parse_plan("append,append"))
     assert explorer.explore(parse_plan("append,append")) == 0
-    assert 0 < explorer.explore(parse_plan("append,append,close")) < first
+    longer = explorer.explore(parse_plan("append,append,close"))
+    assert longer == Explorer().explore(parse_plan("append,append,close")) - first
 
 
 def test_a_state_is_shown_again_by_the_command_of_its_failure(

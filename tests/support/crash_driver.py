@@ -39,6 +39,7 @@ from durasess.engine import paths
 from durasess.engine.commit import InlineScheduler
 from durasess.engine.engine import Engine
 from durasess.engine.receipt import Receipt
+from durasess.engine.repair import repair
 from durasess.engine.types import Event
 from durasess.errors import DurasessError, SessionFailedError, StorageError
 from tests.support.sim_files import Killed, SimFiles, Tree
@@ -294,8 +295,6 @@ class Driver:
 
     def _do_repair(self) -> None:
         self._do_close()
-        from durasess.engine.repair import repair
-
         repair(SESSION, apply=True, files=self.files)
 
     def _do_kill(self) -> None:

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from durasess.engine import codec, frames, paths, segment, torn
-from durasess.engine.scan import Place, Record, Scan
+from durasess.engine.records import Place, Record
+from durasess.engine.scan import Scan
 from durasess.engine.segment import Header, Seal
 from durasess.engine.types import Damage
 from tests.support.sim_files import SimFiles

@@ -11,7 +11,7 @@ from durasess.engine.admission import Append, Prepared
 from durasess.engine.commit import Ticket
 from durasess.engine.drafting import Drafting
 from durasess.engine.receipt import Receipt
-from durasess.engine.scan import Place
+from durasess.engine.records import Place
 from durasess.engine.snapshot import RememberedId
 from durasess.engine.types import Draft
 from durasess.errors import EventRejectedError

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from durasess.engine import codec
 from durasess.engine.codec import Head
 from durasess.engine.types import Event, LineError
-from durasess.errors import EventRejectedError
 from tests.support.lines import START, TS, UNHURRIED, body, flips, json_values, line, texts
 
 PREFIX = b'{"seq":1,"ts":"2026-01-01T00:00:00.000000Z"'
@@ -81,87 +80,6 @@ def test_value_has_these_bytes(value: Any, data: bytes) -> None:
 def test_bytes_that_look_like_a_line_separator_inside_other_characters_stay() -> None:
     for text in ("\u00e2\u0080\u00a8", "\u0285", "\u2027\u202a", "\U00012028"):
         assert codec.decode(codec.encode(text)) == text
-
-
-# encode_state
-
-
-@given(json_values)
-@UNHURRIED
-def test_plain_state_is_stored_as_it_is(state: Any) -> None:
-    assert codec.decode(codec.encode_state(state, Any)) == state
-
-
-def test_typed_state_is_compared_as_its_type() -> None:
-    assert codec.encode_state(Counter(2, [1]), Counter) == b'{"count":2,"tags":[1]}'
-
-
-def state_refusal(state: Any, kind: Any = Any) -> str:
-    with pytest.raises(EventRejectedError) as caught:
-        codec.encode_state(state, kind)
-    assert "Nothing was written" in str(caught.value)
-    return str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("state", "place"),
-    [
-        ((1, 2), "tuple becomes list at $"),
-        ({"a": {"b": (1,)}}, "tuple becomes list at $.a.b"),
-        ([0, [float("nan")]], "float becomes NoneType at $[1][0]"),
-        ({"a": {7: 1}}, "the key 7 at $.a"),
-        ({"same": 1, "a": [{"b": {1}}]}, "set becomes list at $.a[0].b"),
-        ({"a": Counter(1)}, "Counter becomes dict at $.a"),
-        (b"raw", "bytes becomes str at $"),
-    ],
-)
-def test_state_that_would_come_back_different_is_refused_with_the_place(
-    state: Any, place: str
-) -> None:
-    assert f"the state would not come back equal: {place}. Nothing" in state_refusal(state)
-
-
-class Unequal(list[Any]):
-    """Equal to nothing, and different from nothing."""
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __eq__(self, other: object) -> bool:
-        return False
-
-    def __ne__(self, other: object) -> bool:
-        return False
-
-
-@pytest.mark.parametrize(
-    ("state", "place"),
-    [({"a": Unequal()}, "dict becomes dict at $"), ([Unequal()], "list becomes list at $")],
-)
-def test_state_that_equals_nothing_is_refused_though_no_difference_shows(
-    state: Any, place: str
-) -> None:
-    assert place in state_refusal(state)
-
-
-def cycle() -> list[Any]:
-    value: list[Any] = []
-    value.append(value)
-    return value
-
-
-@pytest.mark.parametrize(
-    ("state", "kind"),
-    [
-        (object(), Any),
-        (cycle(), Any),
-        ({"a": {1, "\ud800"}}, Any),
-        ([float("nan"), "\ud800"], Any),
-        (Counter("many"), Counter),  # type: ignore[arg-type]
-        (Counter(1, ["\ud800"]), Counter),
-    ],
-)
-def test_state_that_cannot_be_encoded_or_read_back_is_refused(state: Any, kind: Any) -> None:
-    assert state_refusal(state, kind).startswith("the state cannot be stored: ")
 
 
 # timestamp

@@ -7,7 +7,7 @@ import pytest
 from durasess import FencedError, SessionFailedError, StorageError
 from durasess.engine import codec, paths
 from durasess.engine.log import Log
-from durasess.engine.scan import Place
+from durasess.engine.records import Place
 from tests.support.sessions import SIM_PATH, SIM_SEGMENT
 from tests.support.sim_files import SimFiles
 

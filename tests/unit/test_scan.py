@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from durasess.engine import codec, scan, segment
-from durasess.engine.scan import Place, Scan
+from durasess.engine.records import Place
+from durasess.engine.scan import Scan
 from durasess.errors import FormatVersionError
 from tests.support.lines import (
     DIRECTORY,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from durasess.engine import codec, frames, segment
 from durasess.engine.files import RealFiles
-from durasess.engine.scan import Place
+from durasess.engine.records import Place
 from durasess.engine.segment import Header, Line, Seal, Source
 from durasess.engine.types import LineError
 from durasess.errors import FormatVersionError

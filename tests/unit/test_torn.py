@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from durasess.engine import codec, torn
-from durasess.engine.scan import Place
+from durasess.engine.records import Place
 from tests.support.lines import (
     SECTOR,
     UNHURRIED,
@@ -212,6 +212,13 @@ def test_whole_line_with_bytes_behind_it_is_damage(behind: bytes) -> None:
     assert is_damage(FIRST[:-1] + behind)
     assert is_damage(FIRST + SECOND[:-1] + behind)
     assert is_damage(BEFORE.seal_line()[:-1] + behind)
+
+
+def test_bytes_behind_a_line_whose_crc_does_not_agree_are_torn() -> None:
+    """By its letter, rule 2 refuses only what follows a line that was whole."""
+    other = line(BEFORE.place._replace(chain=1))[:-1]
+    assert codec.control(other)["seq"] == N
+    assert is_torn(other + b"x")
 
 
 def test_what_looks_like_the_end_of_a_line_inside_its_data_does_not_make_damage() -> None:

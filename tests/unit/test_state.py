@@ -1,0 +1,112 @@
+"""A state that is stored comes back equal, or is refused with the place."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from durasess.engine import codec
+from durasess.engine.state import decode, encode
+from durasess.engine.types import LineError
+from durasess.errors import EventRejectedError
+from tests.support.lines import UNHURRIED, json_values
+
+
+class Counter(msgspec.Struct):
+    count: int
+    tags: list[Any] = []
+
+
+# decode
+
+
+def test_typed_state_is_decoded_into_its_type() -> None:
+    assert decode(b'{"count":2}', Counter) == Counter(2)
+    assert decode(b'{"count":2}', Any) == {"count": 2}
+
+
+def test_state_that_is_not_of_its_type_is_a_line_error() -> None:
+    with pytest.raises(LineError):
+        decode(b"[]", Counter)
+
+
+# encode
+
+
+@given(json_values)
+@UNHURRIED
+def test_plain_state_is_stored_as_it_is(state: Any) -> None:
+    assert codec.decode(encode(state, Any)) == state
+
+
+def test_typed_state_is_compared_as_its_type() -> None:
+    assert encode(Counter(2, [1]), Counter) == b'{"count":2,"tags":[1]}'
+
+
+def state_refusal(state: Any, kind: Any = Any) -> str:
+    with pytest.raises(EventRejectedError) as caught:
+        encode(state, kind)
+    assert "Nothing was written" in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("state", "place"),
+    [
+        ((1, 2), "tuple becomes list at $"),
+        ({"a": {"b": (1,)}}, "tuple becomes list at $.a.b"),
+        ([0, [float("nan")]], "float becomes NoneType at $[1][0]"),
+        ({"a": {7: 1}}, "the key 7 at $.a"),
+        ({"same": 1, "a": [{"b": {1}}]}, "set becomes list at $.a[0].b"),
+        ({"a": Counter(1)}, "Counter becomes dict at $.a"),
+        (b"raw", "bytes becomes str at $"),
+    ],
+)
+def test_state_that_would_come_back_different_is_refused_with_the_place(
+    state: Any, place: str
+) -> None:
+    assert f"the state would not come back equal: {place}. Nothing" in state_refusal(state)
+
+
+class Unequal(list[Any]):
+    """Equal to nothing, and different from nothing."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("state", "place"),
+    [({"a": Unequal()}, "dict becomes dict at $"), ([Unequal()], "list becomes list at $")],
+)
+def test_state_that_equals_nothing_is_refused_though_no_difference_shows(
+    state: Any, place: str
+) -> None:
+    assert place in state_refusal(state)
+
+
+def cycle() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("state", "kind"),
+    [
+        (object(), Any),
+        (cycle(), Any),
+        ({"a": {1, "\ud800"}}, Any),
+        ([float("nan"), "\ud800"], Any),
+        (Counter("many"), Counter),  # type: ignore[arg-type]
+        (Counter(1, ["\ud800"]), Counter),
+    ],
+)
+def test_state_that_cannot_be_encoded_or_read_back_is_refused(state: Any, kind: Any) -> None:
+    assert state_refusal(state, kind).startswith("the state cannot be stored: ")
