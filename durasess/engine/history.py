@@ -108,16 +108,21 @@ def _first_segment(
         if below is None and number - 1 < _kept_from(disk, claims.directory):
             raise ValueError(
                 f"{claims.directory}: the events before segment {number} were pruned, so there is "
-                f"nothing to read after seq {after}. Ask for after={(first_seq or 1) - 1}."
+                f"nothing to read after seq {after}. Ask for after={_left(claims, first_seq)}."
             )
         number -= 1
         first_seq = below
     return number
 
 
+def _left(claims: survey.Claims, first_seq: int | None) -> int:
+    """The seq after which everything is left."""
+    if first_seq:
+        return first_seq - 1
+    return max((one.trailer.seq for one in claims.snapshots), default=0)
+
+
 def _kept_from(disk: files.Files, directory: str) -> int:
     """Segments below this number may have been pruned; a missing one from it on is damage."""
     claims = survey.look(disk, directory, every_snapshot=True)
-    if len(claims.snapshots) + len(claims.bad) < 2:
-        return 1
     return min((one.trailer.segment for one in claims.snapshots), default=1)

@@ -44,6 +44,7 @@ class Log:
         self._hash = codec.hasher()
         self._events = 0
         self._made = False
+        self._floor = (next_number - 1, place)
         self._unsynced: tuple[int, Place, int] | None = None
         self.place = place
         self.next_number = next_number
@@ -71,9 +72,9 @@ class Log:
         return self._made
 
     def floor(self) -> tuple[int, Place]:
-        """The place that is synced, and the number of the segment it is in."""
-        fresh = self.is_active and self._events == 0
-        return self.number - 1 if fresh else self.number, self.place
+        """The newest sealed segment's number and end. Its seal is known to be synced, which a seal
+        that can be read is not: after a failed sync the cache shows what the disk lacks (R9)."""
+        return self._floor
 
     def start_segment(self, ts: str) -> None:
         """Publish the next segment with its header (R3): synced under a temporary name, renamed,
@@ -204,6 +205,7 @@ class Log:
         )
         self.write(line, self.place, 0)
         self.sync()
+        self._floor = (self.number, self.place)
         fd, self._fd = self._fd, -1
         # Everything is synced: an error of close can tell nothing that matters.
         with contextlib.suppress(OSError):

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from durasess.engine import codec, create, files, lock, recovery, settle, survey
+from durasess.engine import codec, create, files, lock, paths, recovery, settle, survey
 from durasess.engine.commit import Scheduler
 from durasess.engine.fold import Fold
 from durasess.engine.patience import look_until_settled, vanished
@@ -143,6 +143,9 @@ def _settled_writer(
     disk, directory = options.disk, options.directory
     holder = lock.whoami(codec.timestamp(options.settings.clock()))
     lock.create(disk, directory)
+    if found.place.seq == 0:
+        # Whoever made the session may have died before its name was durable.
+        disk.sync_dir(paths.parent(directory))
     lock.write_holder(disk, owner_fd, holder)
     settle.leftovers(disk, directory, found.next_segment)
     found.report.quarantined += settle.keep_bad_files(disk, found.claims)

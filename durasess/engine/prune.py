@@ -39,6 +39,10 @@ def prune(disk: files.Files, directory: str, *, apply: bool) -> Pruned:
         return Pruned(segments=[], bytes=0, first_seq=1, applied=apply)
     oldest = min((found.trailer for found in claims.snapshots), key=lambda found: found.seq)
     numbers = _covered(disk, directory, oldest.segment)
+    if apply and numbers:
+        # What is leaned on must be durable under its name: a handle before this one may have failed
+        # to make it so.
+        disk.sync_dir(directory)
     size = 0
     for number in numbers:
         for compressed in (False, True):

@@ -14,7 +14,8 @@ def keep(disk: files.Files, directory: str, name: str, data: bytes, offset: int 
     folder = paths.join(directory, paths.QUARANTINE)
     if not publishing.exists(disk, folder):
         disk.mkdir(folder)
-        disk.sync_dir(directory)
+    # Also when it was there: whoever made it may have died before its name was durable.
+    disk.sync_dir(directory)
     path = paths.join(folder, paths.quarantined(name, offset, codec.digest(data)))
     if not _is_kept(disk, path, data):
         publishing.write_tmp(disk, path + paths.TMP, data)

@@ -22,7 +22,8 @@ class Recovered(msgspec.Struct, kw_only=True):
     """What was read: the state after `place`, and what a writer needs to go on.
 
     `next_segment` is the number of the segment that the next event goes to; `unsealed` is the scan
-    of an active segment that has no seal; `apply_error` is what the reducer raised, if it did.
+    of a newest segment without a seal, or whose seal may not be on the disk; `apply_error` is what
+    the reducer raised, if it did.
     """
 
     claims: survey.Claims
@@ -195,12 +196,21 @@ def _describe(found: Recovered, walk: Walk, start: Place, schema_version: int) -
             found.epoch = max(found.epoch, walk.last.header.epoch)
             report.schema_version = max(report.schema_version, walk.last.header.schema_version)
             report.newer_schema = report.schema_version > schema_version
-        if walk.last.seal is None:
-            found.unsealed, found.unsealed_source = walk.last, walk.last_source
-        else:
+        if walk.last.seal is not None:
             report.sealed_seq = walk.last.place.seq
+        if walk.last.seal is None or not _is_seal_synced(found.claims, walk.last):
+            found.unsealed, found.unsealed_source = walk.last, walk.last_source
     report.sealed_seq = max(report.sealed_seq, start.seq)
     report.clean = found.unsealed is None and not report.damage
+
+
+def _is_seal_synced(claims: survey.Claims, last: Scan) -> bool:
+    """A seal that can be read may be in the cache alone, after a sync that failed. Meta's floor
+    and a snapshot that begins behind it were published after its sync returned."""
+    if claims.first_unsealed() > last.number:
+        return True
+    floor = claims.meta.floor if claims.meta is not None else None
+    return floor is not None and (floor.segment, floor.seq) == (last.number, last.place.seq)
 
 
 def _reached(found: Recovered, walk: Walk) -> Walk:

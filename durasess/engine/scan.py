@@ -233,7 +233,6 @@ class Scan:
         else:
             self._close_gap(seal.last_seq)
         self.seal = seal
-        self.end = line.offset + len(line.text) + 1
 
     def _check_seal(self, seal: Seal) -> None:
         found = (self._source.number, self.next_seq - 1, self.events, self._hash.hexdigest())

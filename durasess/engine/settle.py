@@ -77,7 +77,7 @@ def copy_forward(disk: files.Files, directory: str, unsealed: Unsealed) -> list[
 
 def _keep_torn(disk: files.Files, directory: str, unsealed: Unsealed, data: bytes) -> list[str]:
     torn = data[unsealed.scan.end :]
-    if not torn or unsealed.kept:
+    if unsealed.scan.torn is None or unsealed.kept:
         return []
     name = paths.base(unsealed.path)
     return [quarantine.keep(disk, directory, name, torn, unsealed.scan.end)]

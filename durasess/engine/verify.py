@@ -149,8 +149,6 @@ def _first_needed(claims: survey.Claims, numbers: list[int]) -> int:
     """Segments that both snapshots cover may have been pruned, in any order (R6): below them, only
     the unbroken run that ends there counts."""
     number = min((one.trailer.segment for one in claims.snapshots), default=1)
-    if len(claims.snapshots) < 2 and 1 in numbers:
-        number = 1
     while number - 1 in numbers:
         number -= 1
     return number

@@ -753,7 +753,7 @@ def read_session(directory: str | os.PathLike[str]) -> Reading:
 
 
 def _first_that_counts(path: Path, session_id: str, segments: dict[int, str]) -> int:
-    """Below the older of two valid snapshots segments may have been pruned in any order (§3), so
+    """Below the oldest valid snapshot segments may have been pruned in any order (§3), so
     only the unbroken run that ends there counts."""
     starts = []
     for name in SNAPSHOTS:
@@ -761,9 +761,7 @@ def _first_that_counts(path: Path, session_id: str, segments: dict[int, str]) ->
             starts.append(read_snapshot((path / name).read_bytes(), session_id, name).segment)
         except (OSError, Damage):
             continue
-    first = min(starts, default=min(segments))
-    if len(starts) < 2 and 1 in segments:
-        first = 1
+    first = min(starts, default=1 if 1 in segments else min(segments))
     while first - 1 in segments:
         first -= 1
     return first

@@ -26,7 +26,7 @@ KILLED_EVERYWHERE = (
     "append,torn,append,torn3,append",
     "append,failsync,append,dropsync,append",
     "append,short,append,shortlf,append,short3,append,full,append",
-    "append,snapshot,append,snapshot,append,prune,append",
+    "append,snapshot,append,snapshot,append,snapshot,prune,append",
     "every2,seg400,append,append,background,append",
     "many3,snapshot,kill,append",
     "torn3,snapshot,append",

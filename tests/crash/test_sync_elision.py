@@ -23,7 +23,7 @@ PLANS = (
     "append,torn,append,torn3,append",
     "append,failsync,append,dropsync,append",
     "append,short,append,shortlf,append,short3,append,full,append",
-    "append,snapshot,append,snapshot,append,prune,append",
+    "append,snapshot,append,snapshot,append,snapshot,prune,append",
     "every2,seg400,append,append,background,append",
 )
 
