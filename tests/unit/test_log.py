@@ -69,11 +69,21 @@ def test_new_log_has_no_segment(files):
     assert (log.is_active, log.number, log.wrote, log.epoch) == (False, 0, False, 1)
 
 
-def test_floor_is_in_the_segment_before_while_the_new_one_is_empty(files):
+def test_floor_is_the_end_of_the_newest_segment_whose_seal_was_synced(files):
     log = started(files)
-    assert log.floor() == (0, Place(0, 0))
     append(log, 1)
+    assert log.floor() == (0, Place(0, 0))
+    log.seal()
     assert log.floor() == (1, log.place)
+
+
+def test_floor_stays_when_the_sync_of_a_seal_fails(files):
+    log = started(files)
+    append(log, 1)
+    files.fail_sync()
+    with pytest.raises(SessionFailedError):
+        log.seal()
+    assert log.floor() == (0, Place(0, 0))
 
 
 # start_segment

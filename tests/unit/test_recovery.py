@@ -42,8 +42,15 @@ def test_state_is_what_the_events_fold_into(tmp_path):
     with unchanged(path):
         found = recovered(path)
     assert found.state == [1, 2, 3]
-    assert (found.report.clean, found.report.last_seq, found.report.replayed) == (True, 3, 3)
-    assert found.next_segment == 2
+    assert (found.report.last_seq, found.report.replayed, found.next_segment) == (3, 3, 2)
+
+
+def test_seal_that_nothing_vouches_for_is_not_taken_for_synced(tmp_path):
+    """It can be read, but after a failed sync it may be in the cache alone (R9)."""
+    rotated = make_segments(tmp_path / "s1", 1)
+    assert not recovered(rotated).report.clean
+    open_inline(rotated).close()
+    assert recovered(rotated).report.clean
 
 
 def test_events_after_the_snapshot_alone_are_replayed(tmp_path):
