@@ -7,12 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import durasess
 from durasess import errors
+from durasess.cli.main import main
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FORMAT = (ROOT / "docs/FORMAT.md").read_text(encoding="utf-8")
+CLOCK = 1_767_225_600_000_000_000
 ARCHITECTURE = (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
 
 
@@ -94,3 +98,50 @@ def test_format_page_example_is_a_segment_that_both_readers_accept() -> None:
     chain = verify_line(second, chain)
     assert chain is not None
     assert verify_line(seal, chain) is not None
+
+
+def test_readme_inspect_sample_is_what_the_command_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_sample(tmp_path / "a1")
+    sample = README[README.index("$ durasess inspect a1\n") :].split("```")[0]
+    printed = "$ durasess inspect a1\n" + inspected(tmp_path / "a1", capsys)
+    assert bodies(sample) == bodies(printed)
+    assert len(bodies(sample)) >= 8
+
+
+def make_sample(path: Path) -> None:
+    """The session of the README: 120 events, snapshots, one more event, half a line."""
+    options = {"initial": int, "apply": lambda state, event: state + 1, "clock": lambda: CLOCK}
+    with durasess.Engine.open(path, snapshot_every=50, **options) as engine:  # type: ignore
+        for number in range(120):
+            engine.append("counted", {"n": number})
+            if (number + 1) % 50 == 0:
+                engine.snapshot()
+    engine = durasess.Engine.open(path, **options)  # type: ignore
+    engine.append("x", {"y": 1})
+    engine.abandon()
+    with open(path / "events_0004.jsonl", "ab") as segment:
+        segment.write(b'{"seq":122,"ts":"2026')
+
+
+def inspected(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """What `durasess inspect` prints."""
+    assert main(["inspect", str(path)]) == 0
+    return capsys.readouterr().out
+
+
+def bodies(text: str) -> list[list[str]]:
+    """The words of each line; sizes that hold a process id or a machine's path left out."""
+    lines = [line.split() for line in text.strip().split("\n")[1:]]
+    varying = ("path", "file", "snapshot", "previous")
+    return [
+        [word for word in line if not line[0].startswith("events_") or not is_number(word)]
+        for line in lines
+        if line and line[0] not in varying
+    ]
+
+
+def is_number(word: str) -> bool:
+    """A count or a size."""
+    return word.replace(",", "").isdigit()
