@@ -60,6 +60,14 @@ class DurasessError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, self.__dict__)
 
+    def again(self) -> DurasessError:
+        """The same error as a new object, to be raised at another place: one that is raised again
+        and again keeps every traceback alive."""
+        rebuild, arguments = self.__reduce__()
+        fresh: DurasessError = rebuild(*arguments)
+        fresh.__cause__ = self.__cause__
+        return fresh
+
 
 def _rebuild(cls: type[DurasessError], args: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     error = cls.__new__(cls, *args)

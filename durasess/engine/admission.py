@@ -28,6 +28,10 @@ class Append(msgspec.Struct, frozen=True):
     items: list[Prepared]
     durable: bool
 
+    def size(self) -> int:
+        """Bytes, near enough."""
+        return sum(len(item.body) for item in self.items)
+
     def event_ids(self) -> set[str]:
         """The event ids in it."""
         return {item.draft.event_id for item in self.items if item.draft.event_id is not None}

@@ -22,8 +22,10 @@ def assemble(
     scheduler: Scheduler,
     holder: Holder,
     *,
+    anchor_fd: int,
     now: Callable[[], str],
     note: Callable[[str], None],
+    check: Callable[[], None],
 ) -> tuple[Log, Ledger, Snapshotter]:
     """A log that goes on where recovery ended, with the epoch after the last one."""
     log = Log(
@@ -41,6 +43,7 @@ def assemble(
         disk,
         found,
         log,
+        anchor_fd=anchor_fd,
         schema_version=fold.schema_version,
         summary=settings.summary,
         now=now,
@@ -57,5 +60,6 @@ def assemble(
         every=settings.snapshot_every,
         now=now,
         note=note,
+        check=check,
     )
     return log, ledger, snapshots

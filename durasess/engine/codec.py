@@ -26,6 +26,9 @@ from durasess.engine.types import Event, LineError
 CHAIN_START = 0
 """The chain value before the first event of a session."""
 
+MAX_DIGITS = 30_000
+"""Of an integer: reading takes time in the square of them, which is an attack beyond this."""
+
 CRC_SUFFIX = 18
 """Bytes of `,"crc":"0a1b2c3d"}`."""
 
@@ -37,6 +40,8 @@ _CRC = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
 _ENCODE = msgspec.json.Encoder().encode
 _DECODE = msgspec.json.Decoder().decode
 _HASH_BYTES = 16
+_LAST_SECOND = 253_402_300_799
+"""Of the year 9999, the last that RFC 3339 can write."""
 
 
 class _Line(msgspec.Struct):
@@ -88,7 +93,8 @@ def timestamp(nanoseconds: int) -> str:
 
 @functools.lru_cache(maxsize=8)
 def _second(seconds: int) -> str:
-    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=max(0, seconds))
+    within = min(max(0, seconds), _LAST_SECOND)
+    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=within)
     return moment.strftime("%Y-%m-%dT%H:%M:%S")
 
 
@@ -120,6 +126,8 @@ def _no_constant(name: str) -> Any:
 def _any_integer(text: str) -> int:
     """By way of Decimal, because int() refuses more than 4,300 digits, which another writer may
     have stored."""
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"an integer of {len(text)} digits")
     return int(text) if len(text) < 4000 else int(decimal.Decimal(text))
 
 
@@ -232,11 +240,19 @@ def _line_slowly(line: bytes) -> _Line:
     fields = _decode_slowly(line)
     try:
         data = fields.pop("data")
-        found = msgspec.convert({**fields, "data": None}, _Line)
-    except (AttributeError, KeyError, TypeError, msgspec.MsgspecError) as error:
+        found: _Line = converted({**fields, "data": None}, _Line, "json")
+    except (AttributeError, KeyError, TypeError) as error:
         raise LineError("json", f"not the fields of an event: {error}") from None
     found.data = data
     return found
+
+
+def converted(fields: Any, kind: Any, rule: str) -> Any:
+    """Decoded JSON as a msgspec type; LineError when it does not fit."""
+    try:
+        return msgspec.convert(fields, kind)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise LineError(rule, f"not the fields of a {kind.__name__.lower()}: {error}") from None
 
 
 def control(line: bytes) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from durasess.errors import DurasessError
+
 _LOGGER = logging.getLogger("durasess")
 
 MAX_TOGETHER = 1024
@@ -87,6 +89,8 @@ class Ticket:
 
     def outcome(self) -> Any:
         """The result of a settled ticket, or raises its error."""
+        if isinstance(self.error, DurasessError):
+            raise self.error.again()
         if self.error is not None:
             raise self.error
         return self.result

@@ -49,7 +49,7 @@ class Drafting(msgspec.Struct, frozen=True, kw_only=True):
 
     def batch(self, events: Iterable[tuple[str, Any] | Draft], durable: bool) -> Append:
         """The work of an append_many."""
-        drafts = [one if isinstance(one, Draft) else Draft(*one) for one in events]
+        drafts = [_draft(one) for one in events]
         if len(drafts) > MAX_BATCH_EVENTS:
             raise EventRejectedError(
                 f"append_many got {len(drafts)} events; the limit is {MAX_BATCH_EVENTS}. "
@@ -63,6 +63,16 @@ class Drafting(msgspec.Struct, frozen=True, kw_only=True):
                 "Nothing was written."
             )
         return Append(items, durable)
+
+
+def _draft(one: Any) -> Draft:
+    if isinstance(one, Draft):
+        return one
+    if isinstance(one, (tuple, list)) and 1 <= len(one) <= 2:
+        return Draft(*one)
+    raise EventRejectedError(
+        f"append_many takes (type, data) pairs or Drafts, not {one!r:.60}. Nothing was written."
+    )
 
 
 def _name(name: str, value: Any) -> str | None:

@@ -194,8 +194,13 @@ class Engine:
     def first_seq(self) -> int:
         """The seq of the oldest event that is left; later than 1 after a prune."""
         number = max(self._newest_segment(), 1)
-        lowest = segment.lowest(self._options.disk, self.path, number)
-        found = segment.first_seq_of(self._options.disk, self.path, lowest)
+        try:
+            lowest = segment.lowest(self._options.disk, self.path, number)
+            found = segment.first_seq_of(self._options.disk, self.path, lowest)
+        except OSError as error:
+            raise StorageError(
+                f"{self.path} cannot be read: {error}.", path=self.path, errno=error.errno
+            ) from error
         return found or self.last_seq + 1
 
     @property
@@ -333,19 +338,27 @@ class Engine:
         if self._writer is None or self._scheduler is None:
             self._closed = True
             return
-        problem = self._last_snapshot(self._writer)
+        writer = self._usable_writer()
         try:
-            self._until_idle(self._writer.finish)
-        except DurasessError as error:
-            # Another thread may have closed it in this moment.
-            done = self._closed and isinstance(error, SessionClosedError)
-            self._end()
-            if done:
-                return
+            self._hand_over(lambda: writer.set_closing(True))
+            problem = self._last_snapshot(writer)
+            self._until_idle(writer.finish)
+        except SessionClosedError:
+            # Another thread closed it in this moment.
+            problem = None
+        except BaseException:
+            self._after_failed_close(writer)
             raise
         self._end()
         if problem is not None:
             _LOGGER.warning("%s: no snapshot at close: %s", self.path, problem)
+
+    def _after_failed_close(self, writer: Writer) -> None:
+        """An error comes after everything was let go of; an interruption leaves a usable handle."""
+        if writer.is_released:
+            self._end()
+        elif self._scheduler is not None:
+            self._scheduler.submit(Ticket(lambda: writer.set_closing(False)))
 
     def _last_snapshot(self, writer: Writer) -> DurasessError | None:
         try:
@@ -423,10 +436,13 @@ class Engine:
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True) and self._writer is not None:
-            warnings.warn(f"{self.path} was not closed", ResourceWarning, source=self, stacklevel=1)
-            if self._scheduler is not None:
-                self._scheduler.submit(Ticket(self._writer.lose))
-                self._scheduler.stop(wait=False)
+            try:
+                message = f"{self.path} was not closed"
+                warnings.warn(message, ResourceWarning, source=self, stacklevel=1)
+            finally:
+                if self._scheduler is not None:
+                    self._scheduler.submit(Ticket(self._writer.lose))
+                    self._scheduler.stop(wait=False)
 
     def forget(self) -> None:
         """In a forked child: only close the copies of the descriptors. The lock is the parent's,
@@ -461,10 +477,19 @@ def _lose(opened: list[Writer]) -> None:
 
 def _directory(path: str | os.PathLike[str], files: Files | None) -> str:
     """One name for one session: links resolved, so two paths cannot be two writers (R22)."""
-    text = os.fspath(path)
-    if "\0" in text:
+    text = os.fsdecode(path)
+    try:
+        text.encode("utf-8", "surrogateescape")
+        found = os.path.realpath(os.path.expanduser(text)) if files is None else text
+    except OSError as error:
+        raise StorageError(
+            f"{text!r} cannot be looked up: {error}.", path=text, errno=error.errno
+        ) from error
+    except ValueError as error:
+        raise SessionNotFoundError(f"{text!r} is no path: {error}.") from None
+    if "\0" in found:
         raise SessionNotFoundError(f"{text!r} is no path: it has a NUL character.")
-    return os.path.realpath(os.path.expanduser(text)) if files is None else text
+    return found
 
 
 def _keep(state: Any, event: Event) -> Any:

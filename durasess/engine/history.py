@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from durasess.engine import codec, files, segment, survey
+from durasess.engine import codec, files, paths, segment, survey
 from durasess.engine.fold import Fold, migrated
-from durasess.engine.types import Damage, Event
+from durasess.engine.records import Record
+from durasess.engine.scan import Scan
+from durasess.engine.types import Damage, Event, LineError
 from durasess.engine.walk import Walk
 from durasess.errors import CorruptionError, StorageError
 
@@ -58,16 +60,31 @@ def _events(
         for record in batch:
             if record.seq > through:
                 return
-            if record.seq > after:
+            if record.seq <= after:
+                continue
+            try:
                 event = codec.event(record.line, proven=record.proven)
-                if version < fold.schema_version:
-                    event = migrated(event, version, fold)
-                yield event
+            except LineError as error:
+                _tell([_no_event(scan, record, error)], 0, on_damage)
+                continue
+            yield migrated(event, version, fold) if version < fold.schema_version else event
     ended = walk.place.seq if walk.place is not None else after
     if ended < through < EVERYTHING and not walk.damage:
         walk.damage.append(_cut_short(claims, walk, ended, through))
     if ended < through or on_damage is not None:
         _tell(walk.damage, told, on_damage)
+
+
+def _no_event(scan: Scan, record: Record, error: LineError) -> Damage:
+    """A line whose crc agrees and which is no event."""
+    return Damage(
+        path=scan.info().path,
+        offset=record.offset,
+        first_seq=record.seq,
+        last_seq=record.seq,
+        rule=error.rule,
+        reason=error.reason,
+    )
 
 
 def _cut_short(claims: survey.Claims, walk: Walk, ended: int, through: int) -> Damage:
@@ -101,18 +118,28 @@ def _first_segment(
     """The number of the segment that holds seq after + 1; None when there is nothing to read."""
     if after >= through:
         return None
-    number = max(claims.highest, 1)
-    first_seq = segment.first_seq_of(disk, claims.directory, number)
-    while number > 1 and (not first_seq or first_seq > after + 1):
-        below = segment.first_seq_of(disk, claims.directory, number - 1)
-        if below is None and number - 1 < _kept_from(disk, claims.directory):
+    numbers = _numbers(disk, claims)
+    for number, below in zip(numbers, [*numbers[1:], 0], strict=True):
+        first_seq = segment.first_seq_of(disk, claims.directory, number)
+        if first_seq and first_seq <= after + 1:
+            return number
+        if below == number - 1 and below:
+            continue
+        if number - 1 < _kept_from(disk, claims.directory) and number > 1:
             raise ValueError(
                 f"{claims.directory}: the events before segment {number} were pruned, so there is "
                 f"nothing to read after seq {after}. Ask for after={_left(claims, first_seq)}."
             )
-        number -= 1
-        first_seq = below
-    return number
+    return 1
+
+
+def _numbers(disk: files.Files, claims: survey.Claims) -> list[int]:
+    """The segments there are, the newest first, and the one that must be there at least."""
+    names = (paths.parse(name) for name in disk.listdir(claims.directory))
+    found = {name.number for name in names if name.kind == "segment"}
+    if claims.highest:
+        found.add(claims.highest)
+    return sorted(found or {1}, reverse=True)
 
 
 def _left(claims: survey.Claims, first_seq: int | None) -> int:

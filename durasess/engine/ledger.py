@@ -26,6 +26,7 @@ class Ledger:
         found: Recovered,
         log: Log,
         *,
+        anchor_fd: int,
         schema_version: int,
         summary: Callable[[Any], Any] | None,
         now: Callable[[], str],
@@ -41,7 +42,7 @@ class Ledger:
         self._note = note
         self._is_on_disk = found.claims.meta is not None
         self._meta = found.claims.meta or self._rebuilt(found)
-        self._anchor_fd = disk.open(paths.join(self._directory, paths.LOCK), write=True)
+        self._anchor_fd = anchor_fd
 
     def _rebuilt(self, found: Recovered) -> meta.Meta:
         now = self._now()

@@ -8,8 +8,6 @@ import os
 import weakref
 from typing import Protocol
 
-from durasess.errors import DurasessError
-
 _LOGGER = logging.getLogger("durasess")
 
 
@@ -43,7 +41,7 @@ def _close_all() -> None:
     for handle in list(_LIVE):
         try:
             handle.close()
-        except DurasessError as error:
+        except Exception as error:
             _LOGGER.warning("%s could not be closed at exit: %s", handle.path, error)
 
 

@@ -133,8 +133,9 @@ def read_holder(disk: files.Files, directory: str) -> Holder | None:
     """What the last holder wrote about itself; None when nothing readable is there."""
     try:
         fields = _first_line(disk, paths.join(directory, paths.OWNER), _MAX_HOLDER_BYTES)
-        return msgspec.convert(fields, Holder)
-    except (OSError, LineError, msgspec.ValidationError):
+        holder: Holder = codec.converted(fields, Holder, "owner")
+        return holder
+    except (OSError, LineError):
         return None
 
 
@@ -149,9 +150,9 @@ def read_anchor(disk: files.Files, directory: str, session_id: str) -> Anchor | 
     find that something is missing, so nothing depends on its being there."""
     try:
         fields = _first_line(disk, paths.join(directory, paths.LOCK), ANCHOR_BYTES)
-        anchor = msgspec.convert(fields, Anchor)
+        anchor: Anchor = codec.converted(fields, Anchor, "anchor")
         codec.unhexed(anchor.chain)
-    except (FileNotFoundError, LineError, msgspec.ValidationError):
+    except (FileNotFoundError, LineError):
         return None
     return anchor if anchor.session_id == session_id else None
 

@@ -137,8 +137,7 @@ class Log:
         self._check_usable()
         if self._unsynced is not None:
             self.sync()
-        if self._disk.fstat(self._fd).size != self.offset:
-            raise self._fenced(self._path, f"its size is not the {self.offset} bytes written here")
+        self._check_size()
         try:
             taken = self._disk.write_at(self._fd, lines, self.offset)
             if taken != len(lines):
@@ -150,6 +149,17 @@ class Log:
             self._fail(error, self._path, "a write was interrupted", after)
         self._hash.update(lines)
         self._unsynced = (len(lines), after, events)
+
+    def _check_size(self) -> None:
+        """R15: bytes that nobody here wrote are another writer's."""
+        try:
+            size = self._disk.fstat(self._fd).size
+        except OSError as error:
+            self._fail(error, self._path, "its size could not be looked up", None)
+        if size != self.offset:
+            raise self._fenced(
+                self._path, f"its size is {size} bytes, not the {self.offset} written here"
+            )
 
     def _cut_back(self, error: OSError, after: Place) -> None:
         """Without the sync a crash could mix what was cut off with the next write (R10)."""

@@ -83,12 +83,9 @@ def parse(data: bytes, path: str) -> Meta:
     codec.check(line, codec.CHAIN_START)
     if type(found) is not int or found < 1:
         raise LineError("meta", f"format is {found!r}")
-    try:
-        claimed = msgspec.convert(fields, Meta)
-        codec.unhexed(claimed.floor.crc)
-        return claimed
-    except msgspec.ValidationError as error:
-        raise LineError("meta", f"not the fields of a meta: {error}") from None
+    claimed: Meta = codec.converted(fields, Meta, "meta")
+    codec.unhexed(claimed.floor.crc)
+    return claimed
 
 
 def encoded(meta: Meta) -> bytes:

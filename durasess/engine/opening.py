@@ -6,6 +6,7 @@ refuse.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import msgspec
@@ -59,6 +60,9 @@ def open_for_writing(options: Options, scheduler: Scheduler) -> tuple[Writer, re
     StorageError; in each case nothing was changed.
     """
     survey.session_id_of(options.directory)
+    if options.create:
+        # Whatever it raises comes before a session is made.
+        options.fold.initial()
     created = _create_if_missing(options)
     owner_fd = _own(options)
     try:
@@ -141,28 +145,17 @@ def _settled_writer(
     options: Options, scheduler: Scheduler, found: recovery.Recovered, owner_fd: int
 ) -> Writer:
     disk, directory = options.disk, options.directory
-    holder = lock.whoami(codec.timestamp(options.settings.clock()))
     lock.create(disk, directory)
-    if found.place.seq == 0:
-        # Whoever made the session may have died before its name was durable.
-        disk.sync_dir(paths.parent(directory))
-    lock.write_holder(disk, owner_fd, holder)
-    settle.leftovers(disk, directory, found.next_segment)
-    found.report.quarantined += settle.keep_bad_files(disk, found.claims)
-    if found.unsealed is not None and found.unsealed_source is not None:
-        found.report.quarantined += settle.copy_forward(
-            disk,
-            directory,
-            settle.Unsealed(
-                path=found.unsealed_source.path,
-                number=found.unsealed_source.number,
-                inode=found.unsealed_source.inode,
-                size=found.unsealed_source.size,
-                scan=found.unsealed,
-                kept=found.kept,
-                place=found.place,
-            ),
-        )
+    anchor_fd = disk.open(paths.join(directory, paths.LOCK), write=True)
+    try:
+        _settle(options, found)
+        holder = lock.whoami(codec.timestamp(options.settings.clock()))
+        lock.write_holder(disk, owner_fd, holder)
+    except BaseException:
+        disk.close(anchor_fd)
+        with contextlib.suppress(OSError):
+            disk.rmdir(paths.join(directory, paths.QUARANTINE))
+        raise
     return Writer(
         disk,
         found,
@@ -170,5 +163,27 @@ def _settled_writer(
         options.settings,
         scheduler,
         owner_fd=owner_fd,
+        anchor_fd=anchor_fd,
         holder=holder,
     )
+
+
+def _settle(options: Options, found: recovery.Recovered) -> None:
+    """The log first; what is only tidying comes when that worked."""
+    disk, directory = options.disk, options.directory
+    if found.place.seq == 0:
+        # Whoever made the session may have died before its name was durable.
+        disk.sync_dir(paths.parent(directory))
+    found.report.quarantined += settle.keep_bad_files(disk, found.claims)
+    if found.unsealed is not None and found.unsealed_source is not None:
+        unsealed = settle.Unsealed(
+            path=found.unsealed_source.path,
+            number=found.unsealed_source.number,
+            inode=found.unsealed_source.inode,
+            size=found.unsealed_source.size,
+            scan=found.unsealed,
+            kept=found.kept,
+            place=found.place,
+        )
+        found.report.quarantined += settle.copy_forward(disk, directory, unsealed)
+    settle.leftovers(disk, directory, found.next_segment)

@@ -17,8 +17,6 @@ from durasess.engine.types import Damage, LineError, SegmentInfo, TornTail
 MAX_TORN_BYTES = 256 * 1024 * 1024
 """One write is far smaller; a longer unreadable end is not read into memory to explain it."""
 
-_BOM = b"\xef\xbb\xbf"
-
 
 class Scan:
     """One pass over one segment, in order; its attributes are complete when it is exhausted.
@@ -97,7 +95,7 @@ class Scan:
 
     def _read_header(self, line: Line) -> bool:
         """Whether the first line was taken as a header, valid or not."""
-        text = self._trimmed(line.text.removeprefix(_BOM))
+        text = self._trimmed(line.text.removeprefix(segment.BOM))
         self.edited |= text != line.text
         try:
             self._use_header(text, line.ended)

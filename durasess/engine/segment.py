@@ -15,6 +15,7 @@ from durasess.engine.types import FORMAT, LineError
 from durasess.errors import FormatVersionError
 
 _CHUNK = 1024 * 1024
+BOM = b"\xef\xbb\xbf"
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +84,8 @@ def seal_line(seal: Seal, chain: int) -> bytes:
 
 def present(disk: files.Files, directory: str, number: int) -> bool:
     """Whether segment `number` is there, plain or compressed."""
+    if number >= paths.MAX_SEGMENT:
+        return False
     return any(
         publishing.exists(disk, paths.join(directory, paths.segment(number, compressed=compressed)))
         for compressed in (False, True)
@@ -163,22 +166,17 @@ def parse_header(line: bytes, path: str) -> Header:
             "Upgrade durasess.",
             path=path,
         )
-    try:
-        if type(found) is not int or found < 1:
-            raise LineError("header", f"format is {found!r}")
-        header = msgspec.convert(fields, Header)
-    except msgspec.ValidationError as error:
-        raise LineError("header", f"not the fields of a header: {error}") from None
+    if type(found) is not int or found < 1:
+        raise LineError("header", f"format is {found!r}")
+    header: Header = codec.converted(fields, Header, "header")
     codec.check(line, codec.unhexed(header.chain))
     return header
 
 
 def parse_seal(line: bytes) -> Seal:
     """The fields of a seal line; checking its crc needs the chain."""
-    try:
-        return msgspec.convert(codec.control(line), Seal)
-    except msgspec.ValidationError as error:
-        raise LineError("seal", f"not the fields of a seal: {error}") from None
+    seal: Seal = codec.converted(codec.control(line), Seal, "seal")
+    return seal
 
 
 def first_seq_of(disk: files.Files, directory: str, number: int) -> int | None:
@@ -205,3 +203,9 @@ def lowest(disk: files.Files, directory: str, through: int) -> int:
     while number > 1 and present(disk, directory, number - 1):
         number -= 1
     return number
+
+
+def without_edits(content: bytes) -> bytes:
+    """Whole lines as the writer had them, without an editor's byte order mark and CRLF. A line of
+    the writer's holds no carriage return, which JSON escapes."""
+    return content.removeprefix(BOM).replace(b"\r\n", b"\n")

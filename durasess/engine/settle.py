@@ -16,8 +16,6 @@ from durasess.engine.scan import Scan
 from durasess.engine.types import LineError
 from durasess.errors import CorruptionError, FencedError
 
-_BOM = b"\xef\xbb\xbf"
-
 
 class Unsealed(msgspec.Struct, frozen=True, kw_only=True):
     """The active segment as recovery read it: `size` is all of it, `kept` the lines of a last
@@ -70,7 +68,11 @@ def copy_forward(disk: files.Files, directory: str, unsealed: Unsealed) -> list[
     content = _whole_batches(unsealed, data)
     publishing.write_tmp(disk, unsealed.path + paths.TMP, content + _seal(unsealed, content))
     _refuse_if_grown(disk, unsealed)
-    disk.replace(unsealed.path + paths.TMP, unsealed.path)
+    try:
+        disk.replace(unsealed.path + paths.TMP, unsealed.path)
+    except BaseException:
+        publishing.discard(disk, unsealed.path + paths.TMP)
+        raise
     disk.sync_dir(directory)
     return kept
 
@@ -87,7 +89,7 @@ def _whole_batches(unsealed: Unsealed, data: bytes) -> bytes:
     """Header and whole batches, read again and checked again."""
     content = data[: unsealed.scan.end]
     if unsealed.scan.edited:
-        content = content.removeprefix(_BOM).replace(b"\r\n", b"\n")
+        content = segment.without_edits(content)
     content += b"".join(record.line + b"\n" for record in unsealed.kept)
     chain = None
     for line in content.split(b"\n")[:-1]:

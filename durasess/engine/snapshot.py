@@ -83,10 +83,7 @@ def parse(data: bytes, session_id: str) -> tuple[Trailer, Document]:
 
 def _trailer(line: bytes) -> Trailer:
     codec.check(line, codec.CHAIN_START)
-    try:
-        trailer = msgspec.convert(codec.control(line), Trailer)
-    except msgspec.ValidationError as error:
-        raise LineError("trailer", f"not the fields of a trailer: {error}") from None
+    trailer: Trailer = codec.converted(codec.control(line), Trailer, "trailer")
     if trailer.snapshot > SNAPSHOT_FORMAT:
         raise LineError("format", f"snapshot format {trailer.snapshot} is newer")
     codec.unhexed(trailer.chain)
@@ -111,7 +108,7 @@ def _document_slowly(content: bytes) -> Document:
         return Document(
             seq=fields["seq"], event_ids=ids, state=msgspec.Raw(codec.encode(fields["state"]))
         )
-    except (KeyError, msgspec.ValidationError) as error:
+    except (KeyError, ValueError, msgspec.MsgspecError) as error:
         raise LineError("document", f"not a snapshot document: {error}") from None
 
 

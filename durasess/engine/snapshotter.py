@@ -53,6 +53,7 @@ class Snapshotter:
         every: int,
         now: Callable[[], str],
         note: Callable[[str], None],
+        check: Callable[[], None],
     ) -> None:
         self._disk = disk
         self._directory = found.claims.directory
@@ -65,6 +66,7 @@ class Snapshotter:
         self._every = every
         self._now = now
         self._note = note
+        self._check = check
         self._newest_is_good = found.claims.newest_is_good()
         self._state_bytes = found.state_bytes
         self._job: SnapshotJob | None = None
@@ -165,6 +167,7 @@ class Snapshotter:
     def _swap(self, job: SnapshotJob, trailer: snapshot.Trailer) -> None:
         if self._log.failure is not None:
             raise self._log.failure
+        self._check()
         good, self._newest_is_good = self._newest_is_good, False
         self.names_are_durable = False
         snapshot.publish(self._disk, self._directory, newest_is_good=good)

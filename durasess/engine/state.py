@@ -29,8 +29,8 @@ def encode(state: Any, kind: Any) -> bytes:
     odd = None if kind is not Any or back != state else _odd_type(state)
     if odd is not None:
         raise EventRejectedError(
-            f"the state would not come back equal: {odd} becomes a plain value. Nothing was "
-            "written; keep plain JSON in it, or give state_type."
+            f"the state would not come back as it is: {odd}. Nothing was written; keep plain JSON "
+            "in it, each container in one place, or give state_type."
         )
     if back != state:
         raise EventRejectedError(
@@ -47,8 +47,13 @@ def _odd_type(state: Any) -> str | None:
     """A value inside that is equal to what comes back and is of another type: a Counter, an
     IntEnum. `apply` would meet it before a restart and not after."""
     waiting = [state]
+    seen: set[int] = set()
     while waiting:
         value = waiting.pop()
+        if type(value) in (dict, list):
+            if id(value) in seen:
+                return f"a {type(value).__name__} that stands in two places ({value!r:.60})"
+            seen.add(id(value))
         if type(value) not in _PLAIN:
             return f"{type(value).__name__} {value!r:.60}"
         if type(value) is dict:

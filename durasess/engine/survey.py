@@ -49,8 +49,8 @@ class Claims(msgspec.Struct):
         return max((found.trailer.segment for found in self.snapshots), default=1)
 
     def newest_is_good(self) -> bool:
-        """Whether snapshot.json.zst is there and proven."""
-        return any(found.name == paths.SNAPSHOT for found in self.snapshots)
+        """Whether snapshot.json.zst is there, proven, and the newest of the two."""
+        return bool(self.snapshots) and self.snapshots[0].name == paths.SNAPSHOT
 
 
 def session_id_of(directory: str) -> str:
@@ -148,9 +148,16 @@ def _look_at_snapshots(disk: files.Files, claims: Claims, every: bool) -> None:
             claims.notices.append(f"{name} was passed over: {reason}")
             continue
         claims.snapshots.append(LoadedSnapshot(name, trailer, document))
-        if not every:
+        if not every and _is_surely_newest(claims, trailer):
             break
+    # By seq, not by name: somebody may have put an older file back.
+    claims.snapshots.sort(key=lambda found: found.trailer.seq, reverse=True)
     _compare_with_baseline(claims)
+
+
+def _is_surely_newest(claims: Claims, trailer: snapshot.Trailer) -> bool:
+    """Whether the other file need not be read: this one is what meta knows, or newer."""
+    return claims.meta is not None and trailer.seq >= claims.meta.baseline.seq
 
 
 def _is_a_stranger(claims: Claims, trailer: snapshot.Trailer) -> bool:

@@ -26,6 +26,7 @@ import enum
 import math
 import os
 import uuid
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -142,17 +143,36 @@ def _not_finite(value: float, strict: bool) -> None:
 def _converted(value: Any, strict: bool, depth: int) -> Any:
     if strict:
         raise _Refused(f"strict: {type(value).__name__} would not come back equal,")
+    try:
+        return _other(value, strict, depth)
+    except _Refused:
+        raise
+    except Exception as error:
+        # The value's own code, not ours.
+        raise _Refused(f"{type(value).__name__} cannot be read ({error!r})") from None
+
+
+def _other(value: Any, strict: bool, depth: int) -> Any:
     if isinstance(value, enum.Enum):
-        return _plain(value.value, strict, depth)
+        _check_depth(depth)
+        return _plain(value.value, strict, depth + 1)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         return _object(((f.name, getattr(value, f.name)) for f in fields), strict, depth)
     if isinstance(value, msgspec.Struct):
-        names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
-        return _object(((out, getattr(value, name)) for name, out in names), strict, depth)
+        return _object(_struct_items(value), strict, depth)
     if isinstance(value, (set, frozenset)):
         return _sorted(_array(list(value), strict, depth))
     return _builtin(value, strict, depth)
+
+
+def _struct_items(value: msgspec.Struct) -> Iterator[tuple[str, Any]]:
+    """As msgspec encodes it: a tag first, then the fields under their encoded names."""
+    config = value.__struct_config__
+    if config.tag is not None and config.tag_field is not None:
+        yield config.tag_field, config.tag
+    for name, out in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
+        yield out, getattr(value, name)
 
 
 def _builtin(value: Any, strict: bool, depth: int) -> Any:

@@ -54,6 +54,8 @@ class Walk:
             # Look ahead first: a writer seals a segment before it makes the next one.
             following = segment.present(self._disk, self._claims.directory, number + 1)
             is_newest = not following and number >= self._claims.highest
+            if number >= paths.MAX_SEGMENT:
+                return
             try:
                 source = segment.open_source(self._disk, self._claims.directory, number)
             except FileNotFoundError:
@@ -129,7 +131,9 @@ class Walk:
             return
         self.damage.append(
             Damage(
-                path=paths.join(self._claims.directory, paths.segment(number)),
+                path=paths.join(
+                    self._claims.directory, paths.segment(min(number, paths.MAX_SEGMENT - 1))
+                ),
                 offset=offset,
                 first_seq=self.place.seq + 1 if self.place else None,
                 rule=rule,

@@ -7,9 +7,10 @@ acknowledge. What is published is only what is durable.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
-from durasess.engine import codec, files, prune
+from durasess.engine import codec, files, paths, prune
 from durasess.engine.admission import Admitted, Append, Prepared, admit, encode_batch, receipts
 from durasess.engine.assembly import assemble
 from durasess.engine.commit import Scheduler, Ticket, settle_together
@@ -20,12 +21,18 @@ from durasess.engine.snapshotter import SnapshotJob
 from durasess.engine.types import Holder, Settings
 from durasess.errors import (
     DurasessError,
+    FencedError,
     SessionClosedError,
     SessionFailedError,
     StorageError,
 )
 
+_LOGGER = logging.getLogger("durasess")
+
 MAX_NOTICES = 100
+
+MAX_COMMIT_BYTES = 64 * 1024 * 1024
+"""Appends that wait together are written together up to this size; one alone may be larger."""
 
 
 class Writer:
@@ -40,6 +47,7 @@ class Writer:
         scheduler: Scheduler,
         *,
         owner_fd: int,
+        anchor_fd: int,
         holder: Holder,
     ) -> None:
         self._disk = disk
@@ -50,27 +58,40 @@ class Writer:
         self._owner_fd = owner_fd
         self._event_ids = found.event_ids
         self._closed = False
+        self._closing = False
         self.state = found.state
         self.place = found.place
         self.failure: DurasessError | None = None
         self.notices: list[str] = []
         self._log, self._ledger, self._snapshots = assemble(
-            disk, found, fold, settings, scheduler, holder, now=self._now, note=self._note
+            disk,
+            found,
+            fold,
+            settings,
+            scheduler,
+            holder,
+            anchor_fd=anchor_fd,
+            now=self._now,
+            note=self._note,
+            check=self.check_owner,
         )
 
     def run(self, tickets: Sequence[Ticket]) -> None:
         """Do the work of these tickets, in order; appends that stand together share a batch."""
         together: list[Ticket] = []
         ids: set[str] = set()
+        size = 0
         try:
             for ticket in tickets:
                 if not ticket.claim():
                     continue
                 if isinstance(ticket.work, Append):
                     # The same event handed over twice: the second must find the first's receipt.
-                    if not ids.isdisjoint(ticket.work.event_ids()):
+                    size += ticket.work.size()
+                    if size > MAX_COMMIT_BYTES or not ids.isdisjoint(ticket.work.event_ids()):
                         together = self._commit(together)
                         ids.clear()
+                        size = ticket.work.size()
                     together.append(ticket)
                     ids |= ticket.work.event_ids()
                     # A validator must see what the batch before it did to the state.
@@ -90,10 +111,23 @@ class Writer:
     def _command(self, ticket: Ticket) -> None:
         try:
             result = ticket.work()
+        except OSError as error:
+            settle_together([(ticket, None, self._system_error(error))])
         except Exception as error:
             settle_together([(ticket, None, error)])
         else:
             settle_together([(ticket, result, None)])
+
+    def _system_error(self, error: OSError) -> StorageError:
+        wrapped = StorageError(
+            f"{self._directory}: the system refused: {error}. Seq {self.place.seq} is the last "
+            "event acknowledged.",
+            path=self._directory,
+            seq=self.place.seq,
+            errno=error.errno,
+        )
+        wrapped.__cause__ = error
+        return wrapped
 
     def _broken(self, error: BaseException) -> None:
         """Something unforeseen stopped a commit half way: what is on disk is proven by the next
@@ -162,6 +196,7 @@ class Writer:
         if self._log.is_active and self._log.offset >= self._settings.segment_bytes:
             self._log.seal()
         if not self._log.is_active:
+            self.check_owner()
             self._log.start_segment(self._now())
         if not self._ledger.knows_newest_segment():
             self._ledger.publish(self.state, self.place)
@@ -195,7 +230,9 @@ class Writer:
 
     def begin_snapshot(self) -> SnapshotJob | None:
         """Start one, or the one under way, or None when nothing happened since the last."""
-        self.check_usable()
+        if self.failure is not None or self._closed:
+            self.check_usable()
+        self.check_owner()
         try:
             return self._snapshots.begin(self.state, list(self._event_ids.values()), self.place)
         finally:
@@ -220,12 +257,14 @@ class Writer:
     def rotate(self) -> None:
         """Seal the active segment, if there is one."""
         self.check_usable()
+        self.check_owner()
         if self._log.is_active:
             self._log.seal()
 
     def prune(self) -> prune.Pruned:
         """Delete the sealed segments that both snapshots cover."""
         self.check_usable()
+        self.check_owner()
         if not self._snapshots.names_are_durable:
             raise StorageError(
                 f"{self._directory}: the last snapshot could not be published, so nothing is "
@@ -236,9 +275,35 @@ class Writer:
 
     def check_usable(self) -> None:
         """Raise what ended this handle, if anything did."""
-        if self._closed:
+        if self._closed or self._closing:
             raise closed_error(self._directory)
         if self.failure is not None:
+            raise self.failure
+
+    @property
+    def is_released(self) -> bool:
+        """Whether every descriptor is given back."""
+        return self._closed
+
+    def set_closing(self, closing: bool) -> None:
+        """While a close waits for a snapshot, nothing more is taken; an interrupted close ends."""
+        self._closing = closing
+
+    def check_owner(self) -> None:
+        """FencedError when `owner` is not the file that is locked here: somebody removed it, and
+        another writer may have the session."""
+        path = paths.join(self._directory, paths.OWNER)
+        try:
+            same = self._disk.stat(path).inode == self._disk.fstat(self._owner_fd).inode
+        except FileNotFoundError:
+            same = False
+        if not same:
+            self.failure = FencedError(
+                f"{path} was removed or replaced, so another writer may have the session. Nothing "
+                f"more is written here; seq {self.place.seq} was the last event acknowledged.",
+                path=path,
+                seq=self.place.seq,
+            )
             raise self.failure
 
     def finish(self) -> SnapshotJob | None:
@@ -250,6 +315,7 @@ class Writer:
             return self._snapshots.job
         try:
             if self.failure is None:
+                self.check_owner()
                 if self._log.is_active:
                     self._log.seal()
                 self._ledger.publish_if_changed(self.state, self.place)
@@ -284,6 +350,7 @@ class Writer:
 
     def _note(self, notice: str) -> None:
         if notice not in self.notices:
+            _LOGGER.warning("%s: %s", self._directory, notice)
             self.notices = [*self.notices[-MAX_NOTICES + 1 :], notice]
 
     def _now(self) -> str:

@@ -1,5 +1,6 @@
 """FAULTS Q: interrupts, exits, signals, the number of syncs."""
 
+import gc
 import os
 import signal
 import sys
@@ -34,6 +35,9 @@ def interrupted_at(step, work):
                 raise KeyboardInterrupt
         return trace
 
+    # A handle of another test that is collected in between is not what is interrupted here.
+    gc.collect()
+    gc.disable()
     sys.settrace(trace)
     try:
         work()
@@ -41,6 +45,7 @@ def interrupted_at(step, work):
         pass
     finally:
         sys.settrace(None)
+        gc.enable()
     return seen >= step
 
 

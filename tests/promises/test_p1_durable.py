@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from durasess.engine import writer
+from durasess.engine.log import Log
 from tests.support.power_cuts import problems
 from tests.support.sessions import open_session, state_of
 
@@ -26,7 +26,7 @@ def test_p1_has_teeth_acknowledging_before_the_sync_loses_events(monkeypatch):
             log.offset += size
             log._events += events
 
-    monkeypatch.setattr(writer.Log, "sync", unsynced)
+    monkeypatch.setattr(Log, "sync", unsynced)
     assert any("were acknowledged" in problem for problem in problems([1, 1]))
 
 

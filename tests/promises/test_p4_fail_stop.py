@@ -104,7 +104,7 @@ def test_p4_has_teeth_without_the_cut_the_rest_of_a_short_write_harms_the_log(fi
     files.short_write(30, then=None, where=SEGMENT)
     with pytest.raises(StorageError):
         engine.append("t", 2)
-    with pytest.raises(Exception, match="size is not"):
+    with pytest.raises(Exception, match="its size is"):
         engine.append("t", 3)
     engine.abandon()
 

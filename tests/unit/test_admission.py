@@ -42,6 +42,15 @@ def refusal(*items: Prepared, **options: Any) -> EventRejectedError:
     return caught.value
 
 
+# Append
+
+
+def test_size_of_an_append_is_that_of_its_bodies() -> None:
+    items = [prepared(1), prepared({"x": "é"}, "e1")]
+    assert Append(items, True).size() == sum(len(item.body) for item in items)
+    assert Append([], True).size() == 0
+
+
 # admit
 
 

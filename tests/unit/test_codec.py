@@ -162,6 +162,13 @@ def test_integer_of_any_length_is_read_exactly(digits: int) -> None:
     assert codec.decode(b"9" * digits) == 10**digits - 1
 
 
+@pytest.mark.parametrize("sign", [b"", b"-"])
+def test_integer_of_so_many_digits_that_reading_it_is_an_attack_is_refused(sign: bytes) -> None:
+    number = sign + b"9" * (codec.MAX_DIGITS + 1)
+    for data in (number, b'{"a":[%s,"\\ud800"]}' % number):
+        assert "an integer of " in refused(codec.decode, data).reason
+
+
 # typed
 
 
@@ -399,6 +406,14 @@ def test_control_line_is_an_object() -> None:
     assert codec.control(b'{"a":"\\ud800"}') == {"a": "\ud800"}
     for text in (b"[1]", b"7", b"null"):
         assert refused(codec.control, text).reason == "expected an object"
+
+
+def test_fields_that_fit_a_type_become_it_and_others_are_refused_with_the_rule() -> None:
+    assert codec.converted({"count": 1, "more": 2}, Counter, "counter") == Counter(1)
+    for fields in ({}, {"count": "1"}, {"count": 1, "tags": {}}, [1], None, "\ud800"):
+        error = refused(codec.converted, fields, Counter, "counter")
+        assert error.rule == "counter"
+        assert error.reason.startswith("not the fields of a counter: ")
 
 
 def test_line_that_begins_with_seq_is_an_event() -> None:

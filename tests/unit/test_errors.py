@@ -94,6 +94,25 @@ def test_error_can_be_copied(kind: type[DurasessError]) -> None:
     assert_same(copy.copy(error), error)
 
 
+@pytest.mark.parametrize("kind", CLASSES)
+def test_error_raised_again_is_the_same_in_a_new_object(kind: type[DurasessError]) -> None:
+    error = example(kind)
+    error.add_note("a note")
+    with pytest.raises(kind):
+        raise error from OSError(28, "full")
+    fresh = error.again()
+    assert_same(fresh, error)
+    assert fresh is not error and fresh.__traceback__ is None
+    assert fresh.__cause__ is error.__cause__ is not None
+
+
+def test_note_on_an_error_raised_again_is_not_one_on_the_first() -> None:
+    error = DurasessError("message")
+    error.add_note("for all")
+    error.again().add_note("for one")
+    assert error.__notes__ == ["for all"]
+
+
 class OfAProgram(errors.EventRejectedError):
     """A program's own error, with another signature."""
 

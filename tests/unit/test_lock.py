@@ -90,6 +90,15 @@ def test_second_owner_is_refused_after_one_short_pause_with_the_holder() -> None
     assert pauses == [0.05] and list(disk.descriptors) == [fd]
 
 
+def test_second_owner_tries_twice_and_not_more() -> None:
+    disk = session()
+    lock.acquire_owner(disk, DIRECTORY)
+    tries = disk.fail("lock", nth=99)
+    with pytest.raises(SessionLockedError):
+        lock.acquire_owner(disk, DIRECTORY, pause=Pauses())
+    assert tries.seen == 2
+
+
 def test_second_owner_is_refused_without_a_name_when_there_is_none() -> None:
     disk = session()
     lock.acquire_owner(disk, DIRECTORY)
@@ -205,10 +214,11 @@ def test_session_without_an_owner_file_is_not_held() -> None:
 
 
 def test_whoami_is_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/opt/py/bin/python9")
     monkeypatch.setattr(sys, "argv", ["harness.py", "--resume"])
     holder = lock.whoami("now")
     assert (holder.pid, holder.since) == (os.getpid(), "now")
-    assert holder.command == f"{os.path.basename(sys.executable)} harness.py --resume"
+    assert holder.command == "python9 harness.py --resume"
 
 
 def test_whoami_is_short_and_storable_whatever_the_arguments(
@@ -273,6 +283,8 @@ def test_anchor_is_one_line_with_spaces_up_to_384_bytes_written_at_once() -> Non
     lock.write_anchor(disk, disk.open(LOCK, write=True), ANCHOR)
     data = disk.tree()[LOCK]
     assert data == anchor_line() + b" " * (384 - len(anchor_line()))
+    assert data.startswith(b'{"session_id":"s1","segment":3,"seq":42,"chain":"0a1b2c3d",')
+    assert b',"phase":"idle","crc":"' in data
     assert [op.kind for op in disk.log] == ["write"]
 
 

@@ -69,6 +69,7 @@ def test_meta_is_one_line_whose_first_member_is_the_format() -> None:
     assert data.startswith(b'{"format":1,"session_id":"s1","schema_version":1,"created":')
     assert data.count(b"\n") == 1 and data.endswith(b'"}\n')
     assert b'"baseline":{"seq":0,"segment":1,"snapshot":null},"active":0' in data
+    assert b'"epoch":0,' in data
     assert b'"floor":{"segment":0,"seq":0,"crc":"00000000"},"summary":null,"crc":"' in data
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from durasess.engine import codec, scan, segment
+from durasess.engine import codec, scan, segment, torn
 from durasess.engine.records import Place
 from durasess.engine.scan import Scan
 from durasess.errors import FormatVersionError
 from tests.support.lines import (
     DIRECTORY,
+    SECTOR,
     SESSION,
     START,
     SegmentBytes,
@@ -183,7 +184,9 @@ def test_byte_order_mark_elsewhere_is_damage() -> None:
 
 def test_empty_segment_is_damage() -> None:
     assert_damage(b"", "header", 0)
-    assert scanned(b"").only_damage.first_seq == 1
+    found = scanned(b"", follows=Place(40, 9)).only_damage
+    assert (found.first_seq, found.last_seq) == (41, None)
+    assert found.reason == "empty, though a segment is made with its header"
 
 
 def test_header_cut_anywhere_is_damage_and_never_torn() -> None:
@@ -192,6 +195,7 @@ def test_header_cut_anywhere_is_damage_and_never_torn() -> None:
         for content in (header[:size], header[:size].ljust(len(header), b"\0")):
             seen = scanned(content)
             assert seen.only_damage.offset == 0 and seen.scan.torn is None
+            assert (seen.scan.end, seen.scan.place) == (0, START)
 
 
 @pytest.mark.parametrize(
@@ -240,6 +244,19 @@ def test_missing_header_is_damage_and_the_first_line_is_read_as_an_event() -> No
     seen = scanned(b"".join(lines_of(made)[1:]))
     assert (seen.only_damage.rule, seen.only_damage.offset) == ("header", 0)
     assert seen.seqs == [[1], [2], [3], [4], [5]]
+
+
+def test_nothing_is_proven_in_a_segment_without_a_valid_header() -> None:
+    """Nothing ties its lines to this session."""
+    made = three_batches()
+    lines = lines_of(made)
+    for content in (b"".join(lines[1:]), b"x\n" + b"".join(lines[1:])):
+        found = [
+            record for batches in scanned(content, follows=START).batches for record in batches
+        ]
+        assert [(record.seq, record.proven) for record in found] == [
+            (seq, False) for seq in range(1, 6)
+        ]
 
 
 def test_newer_format_is_another_error() -> None:
@@ -306,6 +323,23 @@ def test_seal_that_is_torn_is_no_seal() -> None:
 def rests_that_can_be_torn(made: SegmentBytes) -> list[bytes]:
     lines = batch(made.place, 2)
     return [lines[:40], lines[:-1], lines.splitlines(keepends=True)[0], bytes(30)]
+
+
+def test_torn_tail_of_many_lines_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    classify = torn.classify_end
+
+    def looking(rest: bytes, **place: int) -> torn.Verdict | None:
+        looks.append(rest)
+        return classify(rest, **place)
+
+    monkeypatch.setattr(torn, "classify_end", looking)
+    made = three_batches()
+    made.add_up_to(0)
+    rest = bytes(SECTOR) + batch(made.place, 20)[SECTOR:]
+    seen = scanned(made.content + rest)
+    assert seen.scan.torn is not None and looks == [rest]
+    assert seen.scan.torn.size == len(rest)
 
 
 def test_only_the_last_segment_can_be_torn() -> None:
@@ -422,6 +456,16 @@ def test_damaged_seq_costs_no_other_line() -> None:
     assert seen.seqs == [[1], [3], [4], [5]]
 
 
+@pytest.mark.parametrize("garbage", [b"x\n", b"\n", b'{"seal":1}\n', b'{"seq":4}\n'])
+def test_line_behind_a_lost_one_is_read_unless_the_next_one_contradicts_it(garbage: bytes) -> None:
+    made = three_batches()
+    lines = lines_of(made)
+    lines[2], lines[4] = b"", garbage
+    seen = scanned(b"".join(lines))
+    assert [(found.first_seq, found.last_seq) for found in seen.scan.damage] == [(2, 2), (4, 4)]
+    assert seen.seqs == [[1], [3], [5]]
+
+
 def test_lost_line_before_the_last_one_costs_no_other_line_whether_sealed_or_not() -> None:
     for made in (three_batches(), sealed()):
         seen = scanned(with_line(made, 4, b""))
@@ -440,11 +484,12 @@ def test_damaged_seq_behind_damage_costs_no_other_line() -> None:
         assert read == [seq for seq in (1, 2, 4, 5) if seq != garbage], garbage
 
 
-def test_inserted_line_is_damage_that_cost_no_seq() -> None:
+@pytest.mark.parametrize("index", [1, 2, 3, 5])
+def test_inserted_line_is_damage_that_cost_no_seq(index: int) -> None:
     made = three_batches()
-    seen = scanned(with_line(made, 2, b"inserted\n" + lines_of(made)[2]))
+    seen = scanned(with_line(made, index, b"inserted\n" + lines_of(made)[index]))
     found = seen.only_damage
-    assert (found.rule, found.offset) == ("line", offset_of(made, 2))
+    assert (found.rule, found.offset) == ("line", offset_of(made, index))
     assert found.reason == "neither an event nor a seal: b'inserted'"
     assert (found.first_seq, found.last_seq) == (None, None)
     assert all(record.proven for batches in seen.batches for record in batches)
@@ -482,12 +527,13 @@ def test_gap_is_one_damage_however_many_lines_it_takes() -> None:
     assert seen.seqs == [[2], [3], [4], [5]]
 
 
-@pytest.mark.parametrize("second", [b"x\n", b""])
-def test_each_gap_is_a_damage_of_its_own(second: bytes) -> None:
+@pytest.mark.parametrize(("second", "rule"), [(b"x\n", "line"), (b"", "seq")])
+def test_each_gap_is_a_damage_of_its_own(second: bytes, rule: str) -> None:
     made = three_batches()
     lines = lines_of(made)
     lines[1], lines[4] = b"x\n", second
     seen = scanned(b"".join(lines))
+    assert [found.rule for found in seen.scan.damage] == ["line", rule]
     assert [(found.first_seq, found.last_seq) for found in seen.scan.damage] == [(1, 1), (4, 4)]
     assert [found.offset for found in seen.scan.damage] == [
         len(lines[0]),
@@ -505,6 +551,26 @@ def test_changed_line_behind_damage_is_a_damage_of_its_own() -> None:
         ("crc", 4),
     ]
     assert seen.seqs == [[2], [3], [5]]
+
+
+def test_line_of_the_right_chain_with_another_seq_behind_damage_is_not_proven() -> None:
+    made = three_batches()
+    content = with_line(made, 1, b"x\n") + line(made.place, seq=made.place.seq + 2)
+    records = [record for found in scanned(content).batches for record in found]
+    assert [(record.seq, record.proven) for record in records[-2:]] == [(5, True), (7, False)]
+
+
+def test_changed_line_directly_behind_an_inserted_one_is_not_proven() -> None:
+    made = three_batches()
+    broken = b"inserted\n" + damaged(lines_of(made)[2])
+    records = [record for found in scanned(with_line(made, 2, broken)).batches for record in found]
+    assert [(record.seq, record.proven) for record in records] == [
+        (1, True),
+        (2, False),
+        (3, True),
+        (4, True),
+        (5, True),
+    ]
 
 
 def test_line_behind_damage_without_the_fields_of_an_event_is_damage_too() -> None:
@@ -552,7 +618,9 @@ def test_unfinished_batch_in_a_segment_that_is_not_the_last_is_damage() -> None:
 def test_segment_without_a_seal_that_is_not_the_last_is_damage() -> None:
     made = three_batches()
     assert_damage(made.content, "seal", made.end, is_last=False)
-    assert scanned(made.content, is_last=False).only_damage.first_seq == 6
+    found = scanned(made.content, is_last=False).only_damage
+    assert found.first_seq == 6
+    assert found.reason == "not sealed, though only the newest may be"
 
 
 def test_damage_in_a_segment_without_a_seal_is_said_once() -> None:

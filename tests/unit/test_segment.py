@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from durasess.engine import codec, frames, segment
+from durasess.engine import codec, frames, paths, segment
 from durasess.engine.files import RealFiles
 from durasess.engine.records import Place
 from durasess.engine.segment import Header, Line, Seal, Source
@@ -109,6 +109,10 @@ def test_segment_is_present_plain_or_compressed(compressed: bool) -> None:
     disk = disk_with_segment(b"", 12, compressed=compressed)
     assert segment.present(disk, DIRECTORY, 12) is True
     assert segment.present(disk, DIRECTORY, 1) is False
+
+
+def test_segment_beyond_the_last_possible_number_is_not_present() -> None:
+    assert segment.present(disk_with_segment(b""), DIRECTORY, paths.MAX_SEGMENT) is False
 
 
 def test_segment_is_not_called_missing_because_of_an_error() -> None:
@@ -371,6 +375,14 @@ def test_first_seq_of_a_segment_whose_header_is_not_valid_is_0(tmp_path: Path) -
     assert segment.first_seq_of(RealFiles(), path, 2) == 0
 
 
+@pytest.mark.parametrize("compressed", [False, True])
+def test_first_seq_of_a_segment_that_cannot_be_read_is_0(compressed: bool) -> None:
+    stored = frames.compress(SegmentBytes().content)[:-1] if compressed else b""
+    disk = SimFiles.from_tree({segment_path(compressed=compressed): stored})
+    assert segment.first_seq_of(disk, DIRECTORY, 1) == 0
+    assert disk.descriptors == {}
+
+
 def test_lowest_segment_is_that_of_the_unbroken_run(tmp_path: Path) -> None:
     path = segments_of(tmp_path, 4)
     assert segment.lowest(RealFiles(), path, 4) == 1
@@ -380,3 +392,12 @@ def test_lowest_segment_is_that_of_the_unbroken_run(tmp_path: Path) -> None:
 
 def test_lowest_segment_of_an_empty_session_is_the_first(tmp_path: Path) -> None:
     assert segment.lowest(RealFiles(), str(make_session(tmp_path / "s1", 0)), 1) == 1
+
+
+# without_edits
+
+
+@pytest.mark.parametrize("content", [b"", b"a\n", b"a\nb\n", b"a\rb\n\n"])
+def test_what_an_editor_added_is_taken_away_and_nothing_else(content: bytes) -> None:
+    edited = b"\xef\xbb\xbf" + content.replace(b"\n", b"\r\n")
+    assert segment.without_edits(edited) == segment.without_edits(content) == content

@@ -194,6 +194,19 @@ def test_memoryview_with_gaps_is_stored_as_its_bytes(view: memoryview) -> None:
     assert base64.b64decode(values.plain(view)) == view.tobytes()
 
 
+class Tagged(msgspec.Struct, tag="tagged", tag_field="kind"):
+    x: int
+
+
+class TaggedByNumber(msgspec.Struct, tag=7):
+    x: int
+
+
+@pytest.mark.parametrize("value", [Tagged(1), TaggedByNumber(1), Renamed("A", [Tagged(2)])])
+def test_struct_is_stored_as_msgspec_writes_it(value: Any) -> None:
+    assert codec.encode(values.plain(value)) == msgspec.json.encode(value)
+
+
 # plain: refusals
 
 
@@ -259,6 +272,35 @@ def test_containers_may_be_nested_100_deep_and_no_deeper(by: str) -> None:
     assert values.plain(nested(100, by=by)) is not None
     reason = refusal(nested(101, by=by))
     assert reason.startswith("more than 100 containers inside each other, or a cycle, at $")
+
+
+class Endless(enum.Enum):
+    @property
+    def value(self) -> Any:  # type: ignore[override]
+        return self
+
+    ONE = 1
+
+
+def test_enum_that_is_its_own_value_is_refused() -> None:
+    assert refusal(Endless.ONE).startswith("more than 100 containers inside each other, or a cycle")
+
+
+class Unreadable:
+    def __fspath__(self) -> str:
+        raise OSError("gone")
+
+
+class UnreadableSet(set[Any]):
+    def __iter__(self) -> Any:
+        raise ValueError("broken")
+
+
+def test_value_whose_own_code_fails_is_refused_with_the_path() -> None:
+    assert refusal({"a": Unreadable()}) == "Unreadable cannot be read (OSError('gone')) at $.a"
+    assert refusal([UnreadableSet([1])]) == (
+        "UnreadableSet cannot be read (ValueError('broken')) at $[0]"
+    )
 
 
 def test_cycle_is_refused() -> None:
