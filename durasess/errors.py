@@ -66,6 +66,8 @@ class DurasessError(Exception):
         rebuild, arguments = self.__reduce__()
         fresh: DurasessError = rebuild(*arguments)
         fresh.__cause__ = self.__cause__
+        if hasattr(fresh, "__notes__"):
+            fresh.__notes__ = list(fresh.__notes__)
         return fresh
 
 

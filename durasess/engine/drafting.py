@@ -68,8 +68,8 @@ class Drafting(msgspec.Struct, frozen=True, kw_only=True):
 def _draft(one: Any) -> Draft:
     if isinstance(one, Draft):
         return one
-    if isinstance(one, (tuple, list)) and 1 <= len(one) <= 2:
-        return Draft(*one)
+    if isinstance(one, (tuple, list)) and len(one) == 2:
+        return Draft(one[0], one[1])
     raise EventRejectedError(
         f"append_many takes (type, data) pairs or Drafts, not {one!r:.60}. Nothing was written."
     )

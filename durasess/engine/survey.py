@@ -87,6 +87,7 @@ def look(disk: files.Files, directory: str, *, every_snapshot: bool = False) -> 
         claims.highest = max(claims.highest, claims.meta.active)
     if claims.anchor is not None:
         claims.highest = max(claims.highest, claims.anchor.segment)
+    claims.highest = min(claims.highest, paths.MAX_SEGMENT - 1)
     return claims
 
 

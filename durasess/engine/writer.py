@@ -195,8 +195,8 @@ class Writer:
         """Rotate when the segment is full, and have one: files first, meta last."""
         if self._log.is_active and self._log.offset >= self._settings.segment_bytes:
             self._log.seal()
+        self.check_owner()
         if not self._log.is_active:
-            self.check_owner()
             self._log.start_segment(self._now())
         if not self._ledger.knows_newest_segment():
             self._ledger.publish(self.state, self.place)

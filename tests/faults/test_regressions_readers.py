@@ -133,6 +133,7 @@ def test_open_on_a_full_disk_changes_nothing_at_an_unclean_end():
     with pytest.raises(Killed):
         engine.append("t", 2)
     files.die()
+    engine._closed = True
     files.quota, before = files.used(), files.tree()
     with pytest.raises(StorageError):
         open_sim(files)

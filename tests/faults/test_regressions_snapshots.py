@@ -8,6 +8,7 @@ from durasess.engine.files import RealFiles
 from durasess.engine.repair import repair
 from durasess.engine.verify import verify
 from tests.support.sessions import (
+    append_all,
     claims_of,
     flip_bit,
     make_snapshots,
@@ -90,30 +91,30 @@ def test_snapshots_after_an_older_one_was_put_back_go_on_in_order(tmp_path):
 # What a repair cut off must not come back through a snapshot
 
 
-def make_repaired(path):
-    """The snapshot at seq 1 put back and the newest event changed, then repaired."""
+def make_repaired(path, *, damaged):
+    """The snapshot at seq 1 put back, the newest event changed or not, then repaired."""
     make_old_snapshot_put_back(path)
     newest = segment_path(path, 6)
-    newest.write_bytes(newest.read_bytes().replace(b'"data":6', b'"data":9'))
+    if damaged:
+        newest.write_bytes(newest.read_bytes().replace(b'"data":6', b'"data":9'))
     return repair(str(path), files=RealFiles(), apply=True)
 
 
-def test_repair_leaves_no_snapshot_beyond_the_kept_end(tmp_path):
-    found = make_repaired(tmp_path / "s1")
+@pytest.mark.parametrize("damaged", [True, False], ids=["damaged", "sound"])
+def test_repair_leaves_no_snapshot_beyond_the_kept_end(tmp_path, damaged):
+    found = make_repaired(tmp_path / "s1", damaged=damaged)
     kept = [one.trailer.seq for one in claims_of(tmp_path / "s1").snapshots]
-    assert max(kept, default=0) <= found.kept_through
+    assert max(kept, default=0) <= found.kept_through == (5 if damaged else 6)
 
 
-@pytest.mark.parametrize("bad", [paths.SNAPSHOT, paths.SNAPSHOT_PREVIOUS])
-def test_snapshot_of_a_history_that_was_cut_off_is_never_recovered_from(tmp_path, bad):
-    found = make_repaired(tmp_path / "s1")
-    with open_inline(tmp_path / "s1") as engine:
-        engine.append("counted", "new")
-        engine.append("counted", "newer")
-        expected = list(engine.state)
-        assert engine.last_seq == found.kept_through + 2
-    if (tmp_path / "s1" / bad).exists():
-        flip_bit(tmp_path / "s1" / bad, 20)
+@pytest.mark.parametrize("damaged", [True, False], ids=["damaged", "sound"])
+def test_snapshot_of_a_history_that_was_cut_off_is_never_recovered_from(tmp_path, damaged):
+    make_repaired(tmp_path / "s1", damaged=damaged)
+    engine = open_inline(tmp_path / "s1")
+    append_all(engine, 2, first=7)
+    expected = list(engine.state)
+    engine.abandon()
+    flip_bit(tmp_path / "s1" / paths.SNAPSHOT, 20)
     with open_inline(tmp_path / "s1") as engine:
         assert (engine.state, engine.damage) == (expected, ())
 
