@@ -1,4 +1,4 @@
-"""Making a session directory: built under a dot name, synced, renamed, the parent synced (R4)."""
+"""Making a session directory: built under a dot name, synced, renamed (R4)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def create(
 ) -> None:
     """A new empty session at `directory`, which must not exist or be an empty directory.
 
-    After a crash it is there whole or not at all. Raises SessionExistsError when something is
+    After a crash it is there whole or not at all; the parent is synced by the open that follows,
+    before it takes an event, since another process may have made what it opens. Raises SessionExistsError when something is
     there, StorageError when the system refuses; `token` makes the dot name unique.
     """
     claimed = meta.Meta(
@@ -34,7 +35,6 @@ def create(
         except BaseException:
             _remove(disk, building)
             raise
-        disk.sync_dir(paths.parent(directory))
     except OSError as error:
         raise _refused(error, directory) from error
 
