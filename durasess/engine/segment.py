@@ -43,18 +43,6 @@ class Seal(msgspec.Struct, frozen=True, kw_only=True):
     blake2b: str
 
 
-class Record(NamedTuple):
-    """An event's line in a segment: `offset` in bytes, `line` without its line feed, `crc` the
-    chain value after it. `proven` is False for the first readable line behind damage."""
-
-    offset: int
-    line: bytes
-    seq: int
-    batch: int | None
-    crc: int
-    proven: bool = True
-
-
 class Source(NamedTuple):
     """The bytes of one segment: an open descriptor, or content that was compressed."""
 
