@@ -15,8 +15,9 @@ def create(
     """A new empty session at `directory`, which must not exist or be an empty directory.
 
     After a crash it is there whole or not at all; the parent is synced by the open that follows,
-    before it takes an event, since another process may have made what it opens. Raises SessionExistsError when something is
-    there, StorageError when the system refuses; `token` makes the dot name unique.
+    before it takes an event, since another process may have made what it opens. `token` makes the
+    dot name unique. Raises SessionExistsError when something is there, StorageError when the
+    system refuses.
     """
     claimed = meta.Meta(
         session_id=survey.session_id_of(directory),
