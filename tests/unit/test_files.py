@@ -208,6 +208,19 @@ def test_descriptors_of_standard_streams_are_never_used(path: str) -> None:
         disk.close(opened)
 
 
+@pytest.mark.parametrize("low", [0, 1, 2])
+def test_each_low_descriptor_is_moved_above_2_and_closed(
+    low: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moves, closes = Calls(lambda fd, command, least: 7), Calls(lambda fd: None)
+    monkeypatch.setattr(fcntl, "fcntl", moves)
+    monkeypatch.setattr(os, "close", closes)
+    assert files._above_stdio(low) == 7
+    assert files._above_stdio(3) == 3
+    monkeypatch.undo()
+    assert moves.made == [(low, fcntl.F_DUPFD_CLOEXEC, 3)] and closes.made == [(low,)]
+
+
 def test_low_descriptor_is_given_back_when_no_other_is_free(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,6 +346,15 @@ def test_write_is_one_call_at_its_offset(path: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(files, "_pwrite", pwrite)
     assert disk.write_at(fd, b"abc", 2) == 2
     assert (taken, Path(path).read_bytes()) == ([(b"abc", 2)], b"\0\0ab")
+    disk.close(fd)
+
+
+def test_reads_and_writes_leave_the_place_of_the_descriptor_alone(path: str) -> None:
+    """Threads and forked processes share it."""
+    fd = disk.create(path)
+    disk.write_at(fd, b"abc", 5)
+    disk.read_at(fd, 3, 5)
+    assert os.lseek(fd, 0, os.SEEK_CUR) == 0
     disk.close(fd)
 
 
@@ -756,9 +778,11 @@ def test_macos_sync_that_failed_is_an_error(
 
 
 def test_system_without_pread_reads_and_writes_at_offsets(
-    path: str, elsewhere: Callable[..., ModuleType]
+    path: str, elsewhere: Callable[..., ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = elsewhere("win32", "pread", "pwrite", "fdatasync").RealFiles()
+    monkeypatch.delattr(os, "pread")
+    monkeypatch.delattr(os, "pwrite")
     fd = other.create(path)
     assert other.write_at(fd, b"abcdef", 0) == 6
     assert other.write_at(fd, b"X", 2) == 1
