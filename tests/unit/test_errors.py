@@ -106,6 +106,12 @@ def test_error_raised_again_is_the_same_in_a_new_object(kind: type[DurasessError
     assert fresh.__cause__ is error.__cause__ is not None
 
 
+def test_error_without_notes_or_cause_raised_again_has_none_either() -> None:
+    fresh = DurasessError("message", seq=3).again()
+    assert (str(fresh), fresh.seq, fresh.__cause__) == ("message", 3, None)
+    assert not hasattr(fresh, "__notes__")
+
+
 def test_note_on_an_error_raised_again_is_not_one_on_the_first() -> None:
     error = DurasessError("message")
     error.add_note("for all")
