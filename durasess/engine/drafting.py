@@ -28,7 +28,9 @@ class Drafting(msgspec.Struct, frozen=True, kw_only=True):
         draft = Draft(
             _name("type", draft.type) or "",
             draft.data,
-            *(_name(name, getattr(draft, name)) for name in ("run_id", "call_id", "event_id")),
+            _name("run_id", draft.run_id),
+            _name("call_id", draft.call_id),
+            _name("event_id", draft.event_id),
         )
         data = values.plain(draft.data, strict=self.strict)
         body = codec.body(

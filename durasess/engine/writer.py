@@ -56,6 +56,8 @@ class Writer:
         self._fold = fold
         self._settings = settings
         self._owner_fd = owner_fd
+        self._owner_inode = disk.fstat(owner_fd).inode
+        self._owner_path = paths.join(found.claims.directory, paths.OWNER)
         self._event_ids = found.event_ids
         self._closed = False
         self._closing = False
@@ -292,9 +294,9 @@ class Writer:
     def check_owner(self) -> None:
         """FencedError when `owner` is not the file that is locked here: somebody removed it, and
         another writer may have the session."""
-        path = paths.join(self._directory, paths.OWNER)
+        path = self._owner_path
         try:
-            same = self._disk.stat(path).inode == self._disk.fstat(self._owner_fd).inode
+            same = self._disk.stat(self._owner_path).inode == self._owner_inode
         except FileNotFoundError:
             same = False
         if not same:
