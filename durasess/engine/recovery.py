@@ -107,8 +107,6 @@ def _from_snapshot(claims: survey.Claims, fold: Fold) -> Recovered:
         report.snapshot_seq = newest.trailer.seq
     else:
         found.state = fold.initial()
-        if claims.lowest is not None:
-            found.next_segment = 1
     report.schema_version = stored
     report.newer_schema = stored > fold.schema_version
     return found

@@ -137,7 +137,7 @@ class Scan:
                 return self._read_behind_damage(line, text)
             if codec.is_event(text):
                 return self._read_event(line, text)
-            self._read_seal(line, text)
+            self._read_seal(text)
         except LineError as error:
             if self._is_last and self.seal is None and not self.damage and self._torn_at_end():
                 return []
@@ -193,7 +193,7 @@ class Scan:
         """Lines behind a gap are tied to each other by their stored crc (R17): the first can be
         read but not proven."""
         if not codec.is_event(text):
-            self._read_seal(line, text)
+            self._read_seal(text)
             return []
         head = codec.head(text)
         stored = codec.stored_crc(text)
@@ -219,7 +219,7 @@ class Scan:
         self._advance(line, record, 1)
         return [record]
 
-    def _read_seal(self, line: Line, text: bytes) -> None:
+    def _read_seal(self, text: bytes) -> None:
         if not text.startswith(b'{"seal":'):
             raise LineError("line", f"neither an event nor a seal: {text[:40]!r}")
         seal = segment.parse_seal(text)

@@ -41,7 +41,6 @@ class Claims(msgspec.Struct):
     damage: list[Damage] = msgspec.field(default_factory=list)
     notices: list[str] = msgspec.field(default_factory=list)
     highest: int = 0
-    lowest: int | None = None
 
     def first_unsealed(self) -> int:
         """The lowest number that a segment without a seal may have: a snapshot is published after
@@ -127,7 +126,6 @@ def _list_segments(disk: files.Files, claims: Claims, *, missing_meta: bool) -> 
             path=claims.directory,
         )
     claims.highest = max(numbers, default=0)
-    claims.lowest = min(numbers, default=None)
 
 
 _OF_A_SESSION = frozenset(["snapshot", "previous", "segment"])

@@ -147,7 +147,6 @@ class Writer:
         """Commit the tickets as one batch and settle all of them; returns the empty rest."""
         admitted: list[Admitted] = []
         fresh: list[Prepared] = []
-        size = 0
         for ticket in tickets:
             try:
                 self.check_usable()
@@ -164,7 +163,6 @@ class Writer:
                 continue
             admitted.append((ticket, items))
             fresh += [item for item in items if isinstance(item, Prepared)]
-            size += sum(len(item.body) for item in items if isinstance(item, Prepared))
         if fresh:
             self._write(admitted, fresh)
         else:
@@ -177,7 +175,8 @@ class Writer:
             lines, places = encode_batch(fresh, self._log.place, self._now())
             self._log.write(b"".join(lines), places[-1], len(lines))
         except DurasessError as error:
-            self.failure = self._log.failure
+            # A handle that was fenced stays fenced, whatever the log itself thinks.
+            self.failure = self.failure or self._log.failure
             settle_together([(ticket, None, error) for ticket, _ in admitted])
             return
         outcomes = receipts(admitted, places, self._session_id)
@@ -238,7 +237,7 @@ class Writer:
         try:
             return self._snapshots.begin(self.state, list(self._event_ids.values()), self.place)
         finally:
-            self.failure = self._log.failure
+            self.failure = self.failure or self._log.failure
 
     def snapshot_at_close(self) -> SnapshotJob | None:
         """The last snapshot, unless the tail is small against the one there is."""
@@ -296,7 +295,7 @@ class Writer:
         another writer may have the session."""
         path = self._owner_path
         try:
-            same = self._disk.stat(self._owner_path).inode == self._owner_inode
+            same = self._disk.stat(path).inode == self._owner_inode
         except FileNotFoundError:
             same = False
         if not same:

@@ -156,3 +156,17 @@ def test_refusal_of_a_handle_whose_sync_failed_keeps_class_and_attributes():
     assert vars(second) == vars(third)
     assert entries(second) == entries(third)
     engine.close()
+
+
+def test_fenced_handle_stays_fenced_when_its_owner_file_comes_back():
+    """What another writer did meanwhile is not undone by putting the name back."""
+    files = sim_disk()
+    engine = open_sim(files)
+    engine.append("t", 1)
+    files.replace("/store/s1/owner", "/store/s1/aside")
+    with pytest.raises(FencedError):
+        engine.append("t", 2)
+    files.replace("/store/s1/aside", "/store/s1/owner")
+    with pytest.raises(FencedError):
+        engine.append("t", 2)
+    engine.abandon()
