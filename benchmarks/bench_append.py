@@ -38,7 +38,11 @@ def encoded_lines(count: int) -> list[bytes]:
     chain = 0
     for seq, (kind, data) in enumerate(generate_events(1, count=count), 1):
         body = codec.body(
-            type=kind, data=values.plain(data), run_id=None, call_id=None, event_id=None
+            type=kind,
+            data=codec.encode(values.plain(data)),
+            run_id=None,
+            call_id=None,
+            event_id=None,
         )
         line, chain = codec.event_line(seq, "2026-01-01T00:00:00.000000Z", None, body, chain)
         lines.append(line)

@@ -121,7 +121,8 @@ def make_sample(path: Path) -> None:
     engine = durasess.Engine.open(path, **options)  # type: ignore
     engine.append("x", {"y": 1})
     engine.abandon()
-    with open(path / "events_0004.jsonl", "ab") as segment:
+    with open(path / "events_0004.jsonl", "r+b") as segment:
+        segment.seek(len(segment.read().rstrip(b"\t")))
         segment.write(b'{"seq":122,"ts":"2026')
 
 

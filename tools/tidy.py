@@ -24,11 +24,11 @@ FUNCTION_LINES_MAX = {"durasess": 60, "tests": 80, "tools": 80, "benchmarks": 80
 
 LONGER_MODULES = {
     # The public handle: one class whose docstrings are the manual.
-    "durasess/engine/engine.py": 500,
+    "durasess/engine/engine.py": 510,
     # A commit, a rotation and a close, from end to end.
     "durasess/engine/writer.py": 370,
     # Rules that are read side by side.
-    "durasess/engine/scan.py": 330,
+    "durasess/engine/scan.py": 365,
     "durasess/engine/codec.py": 310,
     "durasess/engine/repair.py": 310,
 }

@@ -11,12 +11,13 @@ from durasess.engine import codec, snapshot
 from durasess.engine.commit import Ticket
 from durasess.engine.receipt import Receipt
 from durasess.engine.records import Place
-from durasess.engine.types import Draft
+from durasess.engine.types import Draft, Event
 from durasess.errors import EventRejectedError
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """A draft that was checked and encoded in its caller's thread."""
+    """A draft that was checked and encoded in its caller's thread; its data is what the bytes read
+    back as."""
 
     draft: Draft
     body: bytes
@@ -30,7 +31,7 @@ class Append(msgspec.Struct, frozen=True):
 
     def size(self) -> int:
         """Bytes, near enough."""
-        return sum(len(item.body) for item in self.items)
+        return sum([len(item.body) for item in self.items])
 
     def event_ids(self) -> set[str]:
         """The event ids in it."""
@@ -69,9 +70,15 @@ def admit(
                 items.append(_repeated(item, known, session_id))
                 continue
         if validate is not None:
-            validate(state, item.draft)
+            validate(state, _as_read_back(item))
         items.append(item)
     return items
+
+
+def _as_read_back(item: Prepared) -> Draft:
+    """A copy for a validator: what it does to that must not reach the state (P10)."""
+    data = codec.decode(b"{" + item.body[1:] + b"}")["data"]
+    return msgspec.structs.replace(item.draft, data=data)
 
 
 def _repeated(item: Prepared, known: snapshot.RememberedId, session_id: str) -> Receipt:
@@ -84,33 +91,54 @@ def _repeated(item: Prepared, known: snapshot.RememberedId, session_id: str) -> 
     return Receipt(session_id, known.seq, known.crc)
 
 
-def encode_batch(fresh: list[Prepared], after: Place, ts: str) -> tuple[list[bytes], list[Place]]:
-    """The lines of one write, and the place in the log after each."""
-    lines = []
-    places = []
+class Batch(msgspec.Struct, frozen=True):
+    """What is written at once: each event's line, the event as it is read back from that, and the
+    place in the log after it."""
+
+    lines: list[bytes]
+    events: list[Event]
+    places: list[Place]
+
+
+def encode_batch(fresh: list[Prepared], after: Place, ts: str) -> Batch:
+    """The batch that brings these drafts behind the place `after`."""
+    batch = Batch([], [], [])
     seq, chain = after
     count = len(fresh)
     for index, item in enumerate(fresh, 1):
         seq += 1
-        batch = None if count == 1 else (count if index == count else 0)
-        line, chain = codec.event_line(seq, ts, batch, item.body, chain)
-        lines.append(line)
-        places.append(Place(seq, chain))
-    return lines, places
+        mark = None if count == 1 else (count if index == count else 0)
+        line, chain = codec.event_line(seq, ts, mark, item.body, chain)
+        draft = item.draft
+        batch.lines.append(line)
+        batch.events.append(
+            Event(
+                seq=seq,
+                ts=ts,
+                type=draft.type,
+                data=draft.data,
+                run_id=draft.run_id,
+                call_id=draft.call_id,
+                event_id=draft.event_id,
+                crc=codec.hexed(chain),
+            )
+        )
+        batch.places.append(Place(seq, chain))
+    return batch
 
 
 def receipts(
-    admitted: list[Admitted], places: list[Place], session_id: str
+    admitted: list[Admitted], events: list[Event], session_id: str
 ) -> list[tuple[Ticket, list[Receipt], None]]:
-    """The outcome of each ticket, given where its drafts went."""
-    following = iter(places)
+    """The outcome of each ticket, given what its drafts became."""
+    following = iter(events)
     outcomes: list[tuple[Ticket, list[Receipt], None]] = []
     for ticket, items in admitted:
         found = []
         for item in items:
             if isinstance(item, Prepared):
-                seq, chain = next(following)
-                item = Receipt(session_id, seq, codec.hexed(chain), ticket.work.durable)
+                event = next(following)
+                item = Receipt(session_id, event.seq, event.crc, ticket.work.durable)
             found.append(item)
         outcomes.append((ticket, found, None))
     return outcomes

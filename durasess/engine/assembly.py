@@ -36,6 +36,7 @@ def assemble(
         next_number=found.next_segment,
         epoch=found.epoch + 1,
         schema_version=fold.schema_version,
+        preallocate=settings.preallocate,
         pid=holder.pid,
         boot_id=holder.boot_id,
     )

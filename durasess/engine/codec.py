@@ -150,25 +150,23 @@ def typed(data: bytes, kind: Any) -> Any:
 def body(
     *,
     type: str,
-    data: Any,
+    data: bytes,
     run_id: str | None,
     call_id: str | None,
     event_id: str | None,
 ) -> bytes:
     """The part of an event line that is known before its seq: from `,"type"` to the end of data.
 
-    `data` must be plain (values.plain).
+    `data` is encoded already.
     """
-    parts = [b',"type":', encode(type)]
-    for name, value in (
-        (b',"run_id":', run_id),
-        (b',"call_id":', call_id),
-        (b',"event_id":', event_id),
-    ):
-        if value is not None:
-            parts += (name, encode(value))
-    parts += (b',"data":', encode(data))
-    return b"".join(parts)
+    ids = b""
+    if run_id is not None:
+        ids = b',"run_id":' + encode(run_id)
+    if call_id is not None:
+        ids += b',"call_id":' + encode(call_id)
+    if event_id is not None:
+        ids += b',"event_id":' + encode(event_id)
+    return b',"type":%s%s,"data":%s' % (encode(type), ids, data)
 
 
 def event_line(seq: int, ts: str, batch: int | None, body: bytes, chain: int) -> tuple[bytes, int]:

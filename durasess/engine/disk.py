@@ -41,6 +41,17 @@ class Files(Protocol):
     def fstat(self, fd: int) -> FileStat:
         """The open file, whatever its name is by now."""
 
+    def size(self, fd: int) -> int:
+        """The open file's length, without asking for its times: see `leads_to`."""
+
+    def leads_to(self, path: str, fd: int) -> bool:
+        """Whether a name leads to this open file.
+
+        On the path of every append, so without asking for the file's times where that can be
+        avoided: since Linux 6.13 (multigrain timestamps) a look at them makes the next write
+        change them, and the sync after it has to write them out too.
+        """
+
     def truncate(self, fd: int, size: int) -> None:
         """Cut the open file to `size` bytes."""
 

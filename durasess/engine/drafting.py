@@ -17,37 +17,28 @@ MAX_NAME = 512
 
 
 class Drafting(msgspec.Struct, frozen=True, kw_only=True):
-    """How this handle takes data. `for_validator`: a validator sees what would be read back."""
+    """How this handle takes data."""
 
     strict: bool = False
     max_event_bytes: int = MAX_EVENT_BYTES
-    for_validator: bool = False
 
     def prepared(self, draft: Draft) -> Prepared:
-        """The draft with its bytes; EventRejectedError when they cannot be stored."""
-        draft = Draft(
+        """The draft with its bytes, holding what they read back as and nothing of the caller's
+        (P10); EventRejectedError when it cannot be stored."""
+        type, run_id, call_id, event_id = (
             _name("type", draft.type) or "",
-            draft.data,
             _name("run_id", draft.run_id),
             _name("call_id", draft.call_id),
             _name("event_id", draft.event_id),
         )
-        data = values.plain(draft.data, strict=self.strict)
-        body = codec.body(
-            type=draft.type,
-            data=data,
-            run_id=draft.run_id,
-            call_id=draft.call_id,
-            event_id=draft.event_id,
-        )
+        data = codec.encode(values.plain(draft.data, strict=self.strict))
+        body = codec.body(type=type, data=data, run_id=run_id, call_id=call_id, event_id=event_id)
         if len(body) > self.max_event_bytes:
             raise EventRejectedError(
                 f"event rejected: it is {len(body)} bytes, max_event_bytes is "
                 f"{self.max_event_bytes}. Nothing was written."
             )
-        if self.for_validator:
-            draft = msgspec.structs.replace(draft, data=codec.decode(codec.encode(data)))
-        return Prepared(draft, body)
+        return Prepared(Draft(type, codec.decode(data), run_id, call_id, event_id), body)
 
     def batch(self, events: Iterable[tuple[str, Any] | Draft], durable: bool) -> Append:
         """The work of an append_many."""

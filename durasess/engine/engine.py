@@ -30,6 +30,9 @@ from durasess.engine.recovery import Recovered
 from durasess.engine.snapshotter import SnapshotJob
 from durasess.engine.types import (
     MAX_EVENT_BYTES,
+    MAX_PREALLOCATE,
+    PREALLOCATE,
+    SECTOR,
     SEGMENT_BYTES,
     SNAPSHOT_EVERY,
     Damage,
@@ -69,6 +72,8 @@ class Engine:
     * `create`: whether mode "own" makes a session that is missing.
     * `at_least`: a receipt that the log must reach.
     * `snapshot_every` (events), `segment_bytes`, `max_event_bytes` (bytes).
+    * `preallocate`: the step in bytes, a multiple of 512, by which the newest segment's file grows
+      ahead of what is in it; tabs fill the rest. 0 for none, which makes a durable append slower.
     * `strict`: refuse data that would not come back equal.
     * `validate(state, draft)` may raise to refuse a draft before anything is written; it sees the
       state before its batch.
@@ -102,6 +107,7 @@ class Engine:
         at_least: Receipt | None = None,
         snapshot_every: int = SNAPSHOT_EVERY,
         segment_bytes: int = SEGMENT_BYTES,
+        preallocate: int = PREALLOCATE,
         max_event_bytes: int = MAX_EVENT_BYTES,
         strict: bool = False,
         validate: Callable[[Any, Draft], None] | None = None,
@@ -133,6 +139,7 @@ class Engine:
             settings=Settings(
                 snapshot_every=max(1, snapshot_every),
                 segment_bytes=segment_bytes,
+                preallocate=_step(preallocate),
                 clock=clock,
                 validate=validate,
                 summary=summary,
@@ -145,9 +152,7 @@ class Engine:
         if mode == "read":
             return cls(options, open_for_reading(options), None)
         engine = cls._own(options, scheduler or ThreadScheduler())
-        engine._drafting = Drafting(
-            strict=strict, max_event_bytes=max_event_bytes, for_validator=validate is not None
-        )
+        engine._drafting = Drafting(strict=strict, max_event_bytes=max_event_bytes)
         return engine
 
     @classmethod
@@ -490,6 +495,15 @@ def _directory(path: str | os.PathLike[str], files: Files | None) -> str:
     if "\0" in found:
         raise SessionNotFoundError(f"{text!r} is no path: it has a NUL character.")
     return found
+
+
+def _step(preallocate: int) -> int:
+    if preallocate not in range(0, MAX_PREALLOCATE + 1, SECTOR):
+        raise ValueError(
+            f"preallocate is a multiple of {SECTOR} up to {MAX_PREALLOCATE} bytes, "
+            f"not {preallocate!r}"
+        )
+    return int(preallocate)
 
 
 def _keep(state: Any, event: Event) -> Any:

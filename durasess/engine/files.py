@@ -91,6 +91,22 @@ class RealFiles(Files):
     def fstat(self, fd: int) -> FileStat:
         return _stat(os.fstat(fd))
 
+    def size(self, fd: int) -> int:
+        return os.lseek(fd, 0, os.SEEK_END)
+
+    def leads_to(self, path: str, fd: int) -> bool:
+        """By the name the kernel keeps for an open file; by number where that is not the same."""
+        try:
+            if os.readlink(f"/proc/self/fd/{fd}") == path:
+                return True
+        except OSError:
+            # No such thing on this system.
+            pass
+        try:
+            return os.path.samestat(os.stat(path), os.fstat(fd))
+        except FileNotFoundError:
+            return False
+
     def truncate(self, fd: int, size: int) -> None:
         os.ftruncate(fd, size)
 
@@ -178,8 +194,11 @@ def disk_full() -> OSError:
 
 
 def _stat(result: os.stat_result) -> FileStat:
-    inode = (result.st_dev, result.st_ino)
-    return FileStat(inode, result.st_size, stat_module.S_ISDIR(result.st_mode))
+    return FileStat(
+        (result.st_dev, result.st_ino),
+        result.st_size,
+        stat_module.S_ISDIR(result.st_mode),
+    )
 
 
 def _above_stdio(fd: int) -> int:

@@ -60,16 +60,14 @@ def migrated(event: Event, version: int, fold: Fold) -> Event:
     return event
 
 
-def remember(
-    event_ids: dict[str, snapshot.RememberedId], line: bytes, seq: int, chain: int, event: Event
-) -> None:
-    """Keep an event's id in the window of the newest ones; `line` has no line feed."""
+def remember(event_ids: dict[str, snapshot.RememberedId], line: bytes, event: Event) -> None:
+    """Keep an event's id in the window of the newest ones; `line` may have its line feed."""
     if event.event_id is None:
         return
-    body = line[line.index(b',"type":') : -codec.CRC_SUFFIX]
+    body = line[line.index(b',"type":') : line.rindex(b',"crc":"')]
     event_ids.pop(event.event_id, None)
     event_ids[event.event_id] = snapshot.RememberedId(
-        event.event_id, seq, codec.hexed(chain), codec.digest(body)
+        event.event_id, event.seq, event.crc, codec.digest(body)
     )
     while len(event_ids) > EVENT_ID_WINDOW:
         del event_ids[next(iter(event_ids))]

@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from durasess.engine import codec, files, paths, publishing, segment
 from durasess.engine.records import Place
+from durasess.engine.types import FILLER
 from durasess.errors import DurasessError, FencedError, SessionFailedError, StorageError
 
 
@@ -28,6 +29,7 @@ class Log:
         next_number: int,
         epoch: int,
         schema_version: int,
+        preallocate: int,
         pid: int,
         boot_id: str,
     ) -> None:
@@ -36,11 +38,11 @@ class Log:
         self._session_id = session_id
         self._epoch = epoch
         self._schema_version = schema_version
+        self._step = preallocate
         self._pid = pid
         self._boot_id = boot_id
         self._fd = -1
         self._path = ""
-        self._inode = (0, 0)
         self._hash = codec.hasher()
         self._events = 0
         self._made = False
@@ -49,6 +51,7 @@ class Log:
         self.place = place
         self.next_number = next_number
         self.offset = 0
+        self._size = 0
         self.failure: DurasessError | None = None
 
     @property
@@ -96,9 +99,11 @@ class Log:
         fd = -1
         try:
             fd = publishing.create_fresh(self._disk, path + paths.TMP)
-            publishing.write_all(self._disk, fd, line)
+            size = self._disk.write_at(fd, line.ljust(self._grown(len(line)), FILLER), 0)
+            if size < len(line):
+                publishing.write_all(self._disk, fd, line[size:], size)
+                size = len(line)
             self._disk.sync(fd)
-            inode = self._disk.fstat(fd).inode
             self._refuse_existing(path)
         except OSError as error:
             self._give_up_tmp(fd, path)
@@ -112,7 +117,7 @@ class Log:
         except BaseException as error:
             self._disk.close(fd)
             self._fail(error, path, "the next segment could not be published", None)
-        self._fd, self._path, self._inode = fd, path, inode
+        self._fd, self._path, self._size = fd, path, size
         self._hash = codec.hasher(line)
         self._events = 0
         self._made = True
@@ -138,10 +143,15 @@ class Log:
         if self._unsynced is not None:
             self.sync()
         self._check_size()
+        end = self.offset + len(lines)
+        # Behind a seal nothing comes, so it brings no filler with it.
+        size = self._grown(end) if events and end > self._size else end
         try:
-            taken = self._disk.write_at(self._fd, lines, self.offset)
-            if taken != len(lines):
+            padded = lines.ljust(size - self.offset, FILLER)
+            taken = self._disk.write_at(self._fd, padded, self.offset)
+            if taken < len(lines):
                 raise files.disk_full()
+            self._size = max(self._size, self.offset + taken)
         except OSError as error:
             self._cut_back(error, after)
             raise self._storage_error(error, self._path, "the events were not written") from error
@@ -150,15 +160,20 @@ class Log:
         self._hash.update(lines)
         self._unsynced = (len(lines), after, events)
 
+    def _grown(self, end: int) -> int:
+        """The size of a file that holds `end` bytes: it grows by whole steps, because a sync of
+        bytes inside a file is cheaper than one that has to make the file longer."""
+        return -(-end // self._step) * self._step if self._step else end
+
     def _check_size(self) -> None:
         """R15: bytes that nobody here wrote are another writer's."""
         try:
-            size = self._disk.fstat(self._fd).size
+            size = self._disk.size(self._fd)
         except OSError as error:
             self._fail(error, self._path, "its size could not be looked up", None)
-        if size != self.offset:
+        if size != self._size:
             raise self._fenced(
-                self._path, f"its size is {size} bytes, not the {self.offset} written here"
+                self._path, f"its size is {size} bytes, not the {self._size} written here"
             )
 
     def _cut_back(self, error: OSError, after: Place) -> None:
@@ -166,6 +181,7 @@ class Log:
         try:
             self._disk.truncate(self._fd, self.offset)
             self._disk.sync(self._fd)
+            self._size = self.offset
         except BaseException as second:
             what = f"a write failed ({error}) and could not be cut back"
             self._fail(second, self._path, what, after)
@@ -192,12 +208,10 @@ class Log:
     def _check_named(self, after: Place) -> None:
         """What is synced in a file that has lost its name is not in the log."""
         try:
-            found = self._disk.stat(self._path).inode
-        except FileNotFoundError:
-            found = None
+            is_named = self._disk.leads_to(self._path, self._fd)
         except OSError as error:
             self._fail(error, self._path, "its name could not be looked up", after)
-        if found != self._inode:
+        if not is_named:
             raise self._fenced(self._path, "the name leads to another file now")
 
     def seal(self) -> None:
@@ -214,12 +228,24 @@ class Log:
             self.place.chain,
         )
         self.write(line, self.place, 0)
+        self._cut_filler(len(line))
         self.sync()
         self._floor = (self.number, self.place)
         fd, self._fd = self._fd, -1
         # Everything is synced: an error of close can tell nothing that matters.
         with contextlib.suppress(OSError):
             self._disk.close(fd)
+
+    def _cut_filler(self, size: int) -> None:
+        """A sealed segment ends with its seal, which is `size` bytes long."""
+        end = self.offset + size
+        if self._size == end:
+            return
+        try:
+            self._disk.truncate(self._fd, end)
+        except BaseException as error:
+            self._fail(error, self._path, "what was set aside behind the seal stays", None)
+        self._size = end
 
     def close(self) -> None:
         """Give the descriptor back, whatever state the segment is in."""

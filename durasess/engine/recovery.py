@@ -146,7 +146,7 @@ def _fold_batch(found: Recovered, walk: Walk, fold: Fold, scan: Scan, batch: lis
     for record in batch:
         try:
             event = codec.event(record.line)
-            remember(found.event_ids, record.line, record.seq, record.crc, event)
+            remember(found.event_ids, record.line, event)
             if version < fold.schema_version:
                 event = migrated(event, version, fold)
             found.state = fold.step(found.state, event)
@@ -196,7 +196,7 @@ def _describe(found: Recovered, walk: Walk, start: Place, schema_version: int) -
             report.newer_schema = report.schema_version > schema_version
         if walk.last.seal is not None:
             report.sealed_seq = walk.last.place.seq
-        if walk.last.seal is None or not _is_seal_synced(found.claims, walk.last):
+        if walk.last.filler or not _is_seal_synced(found.claims, walk.last):
             found.unsealed, found.unsealed_source = walk.last, walk.last_source
     report.sealed_seq = max(report.sealed_seq, start.seq)
     report.clean = found.unsealed is None and not report.damage
@@ -205,6 +205,8 @@ def _describe(found: Recovered, walk: Walk, start: Place, schema_version: int) -
 def _is_seal_synced(claims: survey.Claims, last: Scan) -> bool:
     """A seal that can be read may be in the cache alone, after a sync that failed. Meta's floor
     and a snapshot that begins behind it were published after its sync returned."""
+    if last.seal is None:
+        return False
     if claims.first_unsealed() > last.number:
         return True
     floor = claims.meta.floor if claims.meta is not None else None

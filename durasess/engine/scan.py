@@ -12,7 +12,7 @@ import msgspec
 from durasess.engine import codec, files, segment, torn
 from durasess.engine.records import Place, Record
 from durasess.engine.segment import Header, Line, Seal, Source
-from durasess.engine.types import Damage, LineError, SegmentInfo, TornTail
+from durasess.engine.types import FILLER, Damage, LineError, SegmentInfo, TornTail
 
 MAX_TORN_BYTES = 256 * 1024 * 1024
 """One write is far smaller; a longer unreadable end is not read into memory to explain it."""
@@ -22,9 +22,10 @@ class Scan:
     """One pass over one segment, in order; its attributes are complete when it is exhausted.
 
     `chain` and `next_seq` are the values after the last whole batch, `end` the byte after it;
-    `edited` says that an editor's BOM or CRLF was passed over. `kept` are the lines of a last batch
-    that lacks only its last line feed. After damage, `batches` goes on with single lines as far as
-    they can be read (`proven` tells), so every reader sees all that is left.
+    `filler` counts its bytes at the end of the file; `edited` says that an editor's BOM or CRLF was
+    passed over. `kept` are the lines of a last batch that lacks only its last line feed. After
+    damage, `batches` goes on with single lines as far as they can be read (`proven` tells), so
+    every reader sees all that is left.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Scan:
         self._is_last = is_last
         self._follows = follows
         self._hash = codec.hasher()
+        self._behind = codec.hasher()
         self._pending: list[Record] = []
         self._gap_open = False
         self._candidate: tuple[Line, bytes] | None = None
@@ -51,6 +53,7 @@ class Scan:
         self.next_seq = follows.seq + 1 if follows else 1
         self.events = 0
         self.end = 0
+        self.filler = 0
         self.edited = False
         self.damage: list[Damage] = []
         self.torn: TornTail | None = None
@@ -80,12 +83,17 @@ class Scan:
         """Where the log is after the last whole batch."""
         return Place(self.next_seq - 1, self.chain)
 
+    @property
+    def behind(self) -> str:
+        """A digest of all bytes behind the last whole batch: seal, filler, torn tail."""
+        return self._behind.hexdigest()
+
     def info(self) -> SegmentInfo:
         """What was read, for reports."""
         return SegmentInfo(
             path=self._source.path,
             number=self._source.number,
-            bytes=self._source.size,
+            bytes=self._source.size - self.filler,
             events=self.events,
             first_seq=self.header.first_seq if self.header else 0,
             last_seq=self.next_seq - 1,
@@ -125,6 +133,8 @@ class Scan:
     def _read_line(self, line: Line) -> list[Record]:
         """The batch that a line completes, or what was held back when it is damage."""
         text = self._trimmed(line.text)
+        if not line.ended and self._is_filler(line.text):
+            return []
         confirmed = self._confirmed(text)
         if confirmed:
             return confirmed + self._read_line(line)
@@ -138,6 +148,7 @@ class Scan:
             if codec.is_event(text):
                 return self._read_event(line, text)
             self._read_seal(text)
+            self._behind.update(line.text + b"\n")
         except LineError as error:
             if self._is_last and self.seal is None and not self.damage and self._torn_at_end():
                 return []
@@ -145,6 +156,15 @@ class Scan:
                 self._candidate = (line, text)
             return self._damaged(line.offset, error.rule, error.reason)
         return []
+
+    def _is_filler(self, text: bytes) -> bool:
+        """What a writer put behind the last line to overwrite it later. Only the newest segment can
+        have it, behind its seal too when the writer stopped before it cut it off."""
+        if not self._is_last or self._source.content is not None or text.strip(FILLER):
+            return False
+        self._behind.update(text)
+        self.filler = len(text)
+        return True
 
     def _confirmed(self, text: bytes | None) -> list[Record]:
         """A line that does not follow the one before it may be whole, with lines missing before
@@ -264,10 +284,12 @@ class Scan:
             for whole in verdict.whole
         ]
         self._pending.clear()
+        self._behind = codec.hasher(rest)
+        self.filler = len(rest) - len(rest.rstrip(FILLER))
         self.torn = TornTail(
             path=self._source.path,
             offset=self.end,
-            size=size,
+            size=len(rest) - self.filler,
             reason=verdict.reason,
             kept=len(self.kept),
         )

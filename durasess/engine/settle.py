@@ -13,7 +13,7 @@ import msgspec
 from durasess.engine import codec, files, paths, publishing, quarantine, segment, survey
 from durasess.engine.records import Place, Record
 from durasess.engine.scan import Scan
-from durasess.engine.types import LineError
+from durasess.engine.types import FILLER, LineError
 from durasess.errors import CorruptionError, FencedError
 
 
@@ -64,10 +64,15 @@ def copy_forward(disk: files.Files, directory: str, unsealed: Unsealed) -> list[
         data = disk.read_at(fd, unsealed.size, 0)
     finally:
         disk.close(fd)
+    _refuse_if_changed(unsealed, data[unsealed.scan.end :])
     kept = _keep_torn(disk, directory, unsealed, data)
     content = _whole_batches(unsealed, data)
     publishing.write_tmp(disk, unsealed.path + paths.TMP, content + _seal(unsealed, content))
-    _refuse_if_grown(disk, unsealed)
+    try:
+        _refuse_if_replaced(disk, unsealed)
+    except BaseException:
+        publishing.discard(disk, unsealed.path + paths.TMP)
+        raise
     try:
         disk.replace(unsealed.path + paths.TMP, unsealed.path)
     except BaseException:
@@ -78,7 +83,7 @@ def copy_forward(disk: files.Files, directory: str, unsealed: Unsealed) -> list[
 
 
 def _keep_torn(disk: files.Files, directory: str, unsealed: Unsealed, data: bytes) -> list[str]:
-    torn = data[unsealed.scan.end :]
+    torn = data[unsealed.scan.end :].rstrip(FILLER)
     if unsealed.scan.torn is None or unsealed.kept:
         return []
     name = paths.base(unsealed.path)
@@ -129,12 +134,29 @@ def _seal(unsealed: Unsealed, content: bytes) -> bytes:
     )
 
 
-def _refuse_if_grown(disk: files.Files, unsealed: Unsealed) -> None:
-    found = disk.stat(unsealed.path)
-    if found.inode != unsealed.inode or found.size != unsealed.size:
-        publishing.discard(disk, unsealed.path + paths.TMP)
-        raise FencedError(
-            f"{unsealed.path} changed while it was being recovered: {unsealed.size} bytes were "
-            f"read, {found.size} are there now. Another writer is at work; nothing was replaced.",
-            path=unsealed.path,
-        )
+def _refuse_if_replaced(disk: files.Files, unsealed: Unsealed) -> None:
+    """A last look before the old file loses its name, at the file that has the name now."""
+    fd = disk.open(unsealed.path)
+    try:
+        found = disk.fstat(fd)
+        behind = disk.read_at(fd, max(0, found.size - unsealed.scan.end), unsealed.scan.end)
+    finally:
+        disk.close(fd)
+    if found.inode != unsealed.inode:
+        raise _alive(unsealed, "another file has its name")
+    _refuse_if_changed(unsealed, behind)
+
+
+def _refuse_if_changed(unsealed: Unsealed, behind: bytes) -> None:
+    """`behind` is all that stands behind the last whole batch: a writer at work changes it."""
+    if codec.digest(behind) != unsealed.scan.behind:
+        raise _alive(unsealed, f"what stands from byte {unsealed.scan.end} on changed")
+
+
+def _alive(unsealed: Unsealed, what: str) -> FencedError:
+    return FencedError(
+        f"{unsealed.path} changed while it was being recovered: {what}. Another writer is at work; "
+        "nothing was replaced.",
+        path=unsealed.path,
+        offset=unsealed.scan.end,
+    )

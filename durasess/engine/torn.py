@@ -1,8 +1,9 @@
 """What one write leaves behind when it is cut short, and how that differs from damage (R16).
 
 Only bytes of the write in flight can be torn, and only with evidence of a cut write: a missing
-line feed or line, zeros to the end of the file, or whole sectors of zeros. FORMAT.md §6 says the
-same for other readers.
+line feed or line, or blanks where it should be, to the end of the file or in whole sectors. A blank
+is a zero byte, which a file grown by a lost write has, or the filler that was there before the
+write; no line contains either. FORMAT.md §6 says the same for other readers.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ import re
 from typing import NamedTuple
 
 from durasess.engine import codec
-from durasess.engine.types import LineError
+from durasess.engine.types import FILLER, SECTOR, LineError
 
-SECTOR = 512
-"""Bytes that a disk writes as one; a hole left by a power cut covers whole ones."""
+_BLANKS = b"\0" + FILLER
+_BLANK = re.compile(b"[\0\t]")
 
 _CRC = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
 _SEAL = b'{"seal":'
@@ -42,22 +43,25 @@ def classify_end(rest: bytes, *, base: int, chain: int, next_seq: int) -> Verdic
     """Whether `rest`, the bytes of the active segment after its last whole batch, is a torn tail.
 
     `base` is the offset of `rest` in its file, `chain` the chain value before it, `next_seq` the
-    seq its first line must have. None means damage.
+    seq its first line must have. None means damage. Filler alone is for the caller to tell.
     """
+    written = rest.rstrip(_BLANKS)
     found: list[WholeLine] = []
     at = 0
-    while at < len(rest):
+    while at < len(written):
         end = rest.find(b"\n", at)
         if end < 0:
-            return _unended(rest, at, base, chain, next_seq, found)
+            return _unended(rest, len(written), at, base, chain, next_seq, found)
         line = _valid(rest[at:end].removesuffix(b"\r"), at, chain, next_seq + len(found))
         if line is None:
-            return _with_holes(rest, at, base, chain, next_seq, len(found))
+            return _with_holes(rest, len(written), at, base, chain, next_seq, len(found))
         if line.batch != 0 or not _is_event(line.text):
             return None
         found.append(line)
         chain = line.crc
         at = end + 1
+    if b"\0" in rest[at:]:
+        return _zeros_at_end(rest[at:])
     return Verdict(f"the file ends inside a batch, after {len(found)} of its lines")
 
 
@@ -80,11 +84,17 @@ def _is_event(text: bytes) -> bool:
 
 
 def _unended(
-    rest: bytes, at: int, base: int, chain: int, next_seq: int, found: list[WholeLine]
+    rest: bytes,
+    written: int,
+    at: int,
+    base: int,
+    chain: int,
+    next_seq: int,
+    found: list[WholeLine],
 ) -> Verdict | None:
-    partial = rest[at:]
-    if b"\0" in partial:
-        return _with_holes(rest, at, base, chain, next_seq, len(found))
+    partial = rest[at:written]
+    if b"\0" in rest[at:] or _BLANK.search(partial):
+        return _with_holes(rest, written, at, base, chain, next_seq, len(found))
     if not _is_beginning(partial, chain, next_seq + len(found), seal=not found):
         return None
     last = _valid(partial, at, chain, next_seq + len(found))
@@ -114,14 +124,14 @@ def _is_beginning(partial: bytes, chain: int, seq: int, *, seal: bool) -> bool:
 
 
 def _with_holes(
-    rest: bytes, at: int, base: int, chain: int, next_seq: int, count: int
+    rest: bytes, written: int, at: int, base: int, chain: int, next_seq: int, count: int
 ) -> Verdict | None:
-    """Evidence by zeros, which no line contains: to the end of the file, or whole sectors."""
-    written = len(rest.rstrip(b"\0"))
+    """Evidence by blanks, which no line contains: to the end of the file, or whole sectors.
+    `written` is the length without the blanks at the end."""
     holes = _sector_holes(rest, at, base, written)
     if holes is None or (holes == 0 and written == len(rest)):
         return None
-    first = rest[at:].partition(b"\0")[0]
+    first = _BLANK.split(rest[at:], maxsplit=1)[0]
     if b"\n" in first:
         return None
     if first and not _is_beginning(first, chain, next_seq + count, seal=count == 0):
@@ -129,12 +139,16 @@ def _with_holes(
     if not _behind_is_one_batch(rest[at:written], next_seq):
         return None
     if holes:
-        return Verdict(f"{holes} sector{'s' if holes > 1 else ''} of zeros in the last write")
-    return Verdict(f"{len(rest) - written} zero bytes at the end of the file")
+        return Verdict(f"{holes} sector{'s' if holes > 1 else ''} missing in the last write")
+    return _zeros_at_end(rest[written:])
+
+
+def _zeros_at_end(blanks: bytes) -> Verdict:
+    return Verdict(f"{blanks.count(0)} zero bytes at the end of the file")
 
 
 def _sector_holes(rest: bytes, at: int, base: int, written: int) -> int | None:
-    """How many pieces, cut at sector boundaries of the file, are all zeros; None when a zero byte
+    """How many pieces, cut at sector boundaries of the file, are all blanks; None when a blank
     stands beside other bytes, which a lost sector cannot leave."""
     holes = 0
     start = at
@@ -143,10 +157,10 @@ def _sector_holes(rest: bytes, at: int, base: int, written: int) -> int | None:
         end = min(((base + start) // SECTOR + 1) * SECTOR - base, written)
         piece_start = max(0, ((base + start) // SECTOR) * SECTOR - base)
         piece = rest[piece_start:end]
-        zeros = piece.count(0)
-        if zeros == len(piece):
+        blanks = piece.count(0) + piece.count(FILLER)
+        if blanks == len(piece):
             holes += 1
-        elif zeros:
+        elif blanks:
             return None
         start = end
     return holes
@@ -154,8 +168,9 @@ def _sector_holes(rest: bytes, at: int, base: int, written: int) -> int | None:
 
 def _behind_is_one_batch(rest: bytes, next_seq: int) -> bool:
     """Whether whole lines behind a hole can belong to one batch that begins at `next_seq`."""
-    lines = rest[rest.index(b"\0") :].split(b"\n") if b"\0" in rest else []
-    whole = [text for text in lines[1:-1] if b"\0" not in text]
+    hole = _BLANK.search(rest)
+    lines = rest[hole.start() :].split(b"\n") if hole else []
+    whole = [text for text in lines[1:-1] if not _BLANK.search(text)]
     before = next_seq
     for index, text in enumerate(whole):
         try:

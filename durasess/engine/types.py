@@ -25,6 +25,19 @@ MAX_BATCH_EVENTS = 100_000
 SEGMENT_BYTES = 2 * 1024 * 1024
 """Default size at which a segment is sealed; a batch may overshoot it."""
 
+SECTOR = 512
+"""Bytes that a disk writes as one; a hole left by a power cut covers whole ones."""
+
+FILLER = b"\t"
+"""What the active segment's file ends with where nothing was written yet: JSON tools skip it, and
+no line has one, since JSON escapes it inside strings."""
+
+PREALLOCATE = 32 * 1024
+"""Default step in bytes by which the active segment's file grows: a sync of bytes inside a file is
+cheaper than one that has to make the file longer (measured: benchmarks/bench_append.py)."""
+
+MAX_PREALLOCATE = 1024 * 1024
+
 SNAPSHOT_EVERY = 1000
 """Default number of events between two snapshots (measured: benchmarks/bench_recovery.py)."""
 
@@ -90,6 +103,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     snapshot_every: int
     segment_bytes: int
+    preallocate: int
     clock: Callable[[], int]
     validate: Callable[[Any, Draft], None] | None
     summary: Callable[[Any], Any] | None

@@ -85,6 +85,9 @@ def _object(items: Any, strict: bool, depth: int) -> dict[str, Any]:
             key = as_read_back(key)
         if key in result:
             raise _Refused(f"two keys become {key!r}")
+        if type(value) is str and not strict:
+            result[key] = value
+            continue
         try:
             result[key] = _plain(value, strict, depth + 1)
         except _Refused as refused:

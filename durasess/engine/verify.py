@@ -171,7 +171,7 @@ def _check_event(
         known = remembered.get(record.seq)
         if known is not None:
             window: dict[str, snapshot.RememberedId] = {}
-            remember(window, record.line, record.seq, record.crc, event)
+            remember(window, record.line, event)
             if window != {known.event_id: known}:
                 raise LineError("event_id", "a snapshot knows another event id here")
     except LineError as error:

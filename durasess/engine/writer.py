@@ -11,11 +11,18 @@ import logging
 from collections.abc import Sequence
 
 from durasess.engine import codec, files, paths, prune
-from durasess.engine.admission import Admitted, Append, Prepared, admit, encode_batch, receipts
+from durasess.engine.admission import (
+    Admitted,
+    Append,
+    Batch,
+    Prepared,
+    admit,
+    encode_batch,
+    receipts,
+)
 from durasess.engine.assembly import assemble
 from durasess.engine.commit import Scheduler, Ticket, settle_together
 from durasess.engine.fold import Fold, remember
-from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered
 from durasess.engine.snapshotter import SnapshotJob
 from durasess.engine.types import Holder, Settings
@@ -56,7 +63,6 @@ class Writer:
         self._fold = fold
         self._settings = settings
         self._owner_fd = owner_fd
-        self._owner_inode = disk.fstat(owner_fd).inode
         self._owner_path = paths.join(found.claims.directory, paths.OWNER)
         self._event_ids = found.event_ids
         self._closed = False
@@ -172,19 +178,20 @@ class Writer:
     def _write(self, admitted: list[Admitted], fresh: list[Prepared]) -> None:
         try:
             self._make_room()
-            lines, places = encode_batch(fresh, self._log.place, self._now())
-            self._log.write(b"".join(lines), places[-1], len(lines))
+            batch = encode_batch(fresh, self._log.place, self._now())
+            self._log.write(b"".join(batch.lines), batch.places[-1], len(batch.lines))
         except DurasessError as error:
             # A handle that was fenced stays fenced, whatever the log itself thinks.
             self.failure = self.failure or self._log.failure
             settle_together([(ticket, None, error) for ticket, _ in admitted])
             return
-        outcomes = receipts(admitted, places, self._session_id)
+        outcomes = receipts(admitted, batch.events, self._session_id)
         settle_together([found for found in outcomes if not found[0].work.durable])
         waiting = [found for found in outcomes if found[0].work.durable]
         try:
             self._log.sync()
-            self._publish(lines, places)
+            self._publish(batch)
+            self._ledger.write_anchor(self.place)
         except DurasessError as error:
             self.failure = error
             settle_together([(ticket, None, error) for ticket, _, _ in waiting])
@@ -202,11 +209,10 @@ class Writer:
         if not self._ledger.knows_newest_segment():
             self._ledger.publish(self.state, self.place)
 
-    def _publish(self, lines: list[bytes], places: list[Place]) -> None:
+    def _publish(self, batch: Batch) -> None:
         """Fold what was written, as it will be read back (P10), and make it visible."""
-        for line, place in zip(lines, places, strict=True):
-            event = codec.event(line[:-1])
-            remember(self._event_ids, line[:-1], place.seq, place.chain, event)
+        for line, event, place in zip(batch.lines, batch.events, batch.places, strict=True):
+            remember(self._event_ids, line, event)
             try:
                 self.state = self._fold.step(self.state, event)
             except Exception as error:
@@ -219,7 +225,6 @@ class Writer:
             self.place = place
             self._snapshots.tail_events += 1
             self._snapshots.tail_bytes += len(line)
-        self._ledger.write_anchor(self.place)
 
     def _snapshot_when_due(self) -> None:
         if self._snapshots.is_due():
@@ -294,18 +299,15 @@ class Writer:
         """FencedError when `owner` is not the file that is locked here: somebody removed it, and
         another writer may have the session."""
         path = self._owner_path
-        try:
-            same = self._disk.stat(path).inode == self._owner_inode
-        except FileNotFoundError:
-            same = False
-        if not same:
-            self.failure = FencedError(
-                f"{path} was removed or replaced, so another writer may have the session. Nothing "
-                f"more is written here; seq {self.place.seq} was the last event acknowledged.",
-                path=path,
-                seq=self.place.seq,
-            )
-            raise self.failure
+        if self._disk.leads_to(path, self._owner_fd):
+            return
+        self.failure = FencedError(
+            f"{path} was removed or replaced, so another writer may have the session. Nothing "
+            f"more is written here; seq {self.place.seq} was the last event acknowledged.",
+            path=path,
+            seq=self.place.seq,
+        )
+        raise self.failure
 
     def finish(self) -> SnapshotJob | None:
         """Seal, tell meta, let go of everything; a failed handle only lets go.

@@ -158,11 +158,14 @@ def test_torn_tail_is_no_loss_and_is_counted(
 
     def tear(path: str, at_least: Receipt | None) -> Engine:
         segments = sorted(Path(path).glob("events_*.jsonl"))
-        if segments and segments[-1].read_bytes().splitlines()[-1].startswith(b'{"seq":'):
-            last = segments[-1].read_bytes()
-            if last.endswith(b"\n"):
-                seq = int(last.splitlines()[-1].split(b",")[0].split(b":")[1])
-                segments[-1].write_bytes(last + b'{"seq":%d,"ts":"20' % (seq + 1))
+        if segments:
+            lines = segments[-1].read_bytes().rstrip(b"\t")
+            last = lines.split(b"\n")[-2]
+            if lines.endswith(b"\n") and last.startswith(b'{"seq":'):
+                seq = int(last.split(b",")[0].split(b":")[1])
+                with open(segments[-1], "r+b") as segment:
+                    segment.seek(len(lines))
+                    segment.write(b'{"seq":%d,"ts":"20' % (seq + 1))
                 torn.append(True)
         return whole(path, at_least)
 

@@ -35,7 +35,19 @@ def tree(path: Path) -> dict[str, tuple[int, bytes]]:
     return {str(one): (one.stat().st_mtime_ns, one.read_bytes()) for one in files}
 
 
-@pytest.mark.parametrize("case", ["clean", "pruned", "torn-batch", "torn-hole", "damaged-middle"])
+CASES = [
+    "clean",
+    "pruned",
+    "torn-batch",
+    "torn-hole",
+    "filler",
+    "filler-seal",
+    "torn-filler",
+    "damaged-middle",
+]
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_golden_session_looks_as_expected_and_stays_as_it_was(
     case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -145,12 +145,56 @@ def damaged_middle(session: SessionBuilder) -> Expected:
     return expected(session, lines, floor_reached=False, anchor_reached=False, damage=places)
 
 
+def filler(session: SessionBuilder) -> Expected:
+    """The process was killed between two writes; the file of segment 2 is longer than its lines."""
+    session.begin_segment()
+    lines = [session.event(), *session.batch(2)]
+    session.seal()
+    session.begin_segment()
+    lines += [*session.batch(3), session.event(event_id="e7")]
+    session.meta()
+    session.anchor()
+    session.segments[2] = session.segments[2].ljust(4096, b"\t")
+    return expected(session, lines)
+
+
+def filler_seal(session: SessionBuilder) -> Expected:
+    """The process was killed when it had written the seal and not yet cut the filler off."""
+    session.begin_segment()
+    lines = [session.event(), *session.batch(2)]
+    session.meta(floor={"segment": 0, "seq": 0, "crc": "00000000"})
+    session.anchor()
+    session.seal()
+    session.segments[1] = session.segments[1].ljust(4096, b"\t")
+    return expected(session, lines)
+
+
+def torn_filler(session: SessionBuilder) -> Expected:
+    """Power was cut inside a write into the filler: a sector before its end is still filler, one
+    behind the old end of the file is zeros, and of the last lines nothing reached the disk."""
+    session.begin_segment()
+    lines = [session.event(), *session.batch(2)]
+    session.meta(floor={"segment": 0, "seq": 0, "crc": "00000000"})
+    session.anchor()
+    end = session.size
+    session.batch(40)
+    content = session.segments[1]
+    content = content[:1024] + b"\t" * 512 + content[1536:2560] + bytes(512) + content[3072:]
+    content = content[: len(content) // 512 * 512]
+    session.segments[1] = content.ljust(8192, b"\t")
+    tail = {"file": "events_0001.jsonl", "offset": end, "size": len(content) - end, "kind": 3}
+    return expected(session, lines, torn=tail)
+
+
 CASES: list[Callable[[SessionBuilder], Expected]] = [
     clean,
     torn_batch,
     torn_hole,
     pruned,
     damaged_middle,
+    filler,
+    filler_seal,
+    torn_filler,
 ]
 
 

@@ -34,6 +34,8 @@ VALID = "valid"
 ABSENT = "absent"
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+FILLER = b"\t"
+BLANKS = b"\0\t"
 PIECE = 512
 ZSTD_MAGIC = 0xFD2FB528
 SKIPPABLE_MAGIC = 0x184D2A50
@@ -55,7 +57,11 @@ class Damage(Exception):
 
 @dataclass
 class Torn:
-    """A torn tail (§6): where it is, which of the three kinds, what becomes of it."""
+    """A torn tail (§6): where it is, which of the three kinds, what becomes of it.
+
+    Choice: where more than one rule of §6 holds, `kind` is the first of them; `size` leaves out
+    TABs at the very end of the file, because they may as well be filler (§3.4).
+    """
 
     file: str
     offset: int
@@ -106,7 +112,7 @@ class Reading:
 CRC_MEMBER = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
 CRC_MEMBER_SIZE = 18
 HEX_8 = re.compile(r"[0-9a-f]{8}")
-STRING_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+WHITE_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def verify_line(line: bytes, seed: int) -> int | None:
@@ -146,8 +152,6 @@ def line_at(content: bytes, offset: int) -> Line | None:
 class Member(NamedTuple):
     name: str
     value: Any
-    end: int
-    """The offset in the text behind the value."""
 
 
 def _number(text: str) -> float:
@@ -168,28 +172,37 @@ DECODER = json.JSONDecoder(
 
 
 def members_of(text: str) -> list[Member]:
-    """The members of a JSON object, in their order."""
-    if not text.startswith("{"):
+    """The members of a JSON object, in their order; white space may stand between the tokens."""
+    position = _behind_space(text, 0)
+    if text[position : position + 1] != "{":
         raise ValueError("not a JSON object")
     members: list[Member] = []
-    mark, position = ",", 1
+    mark = ","
     while mark == ",":
-        name, colon = _value_at(text, position)
+        name, colon = _value_at(text, position + 1)
         if not isinstance(name, str) or text[colon : colon + 1] != ":":
             raise ValueError("not a JSON object")
-        value, end = _value_at(text, colon + 1)
-        members.append(Member(name, value, end))
-        mark, position = text[end : end + 1], end + 1
-    if mark != "}" or position != len(text):
+        value, position = _value_at(text, colon + 1)
+        members.append(Member(name, value))
+        mark = text[position : position + 1]
+    if mark != "}" or _behind_space(text, position + 1) != len(text):
         raise ValueError("not one JSON object")
     return members
 
 
+def _behind_space(text: str, position: int) -> int:
+    space = WHITE_SPACE.match(text, position)
+    assert space is not None, "it may be empty"
+    return space.end()
+
+
 def _value_at(text: str, position: int) -> tuple[Any, int]:
+    """The value, and where the next token begins."""
     try:
-        return DECODER.raw_decode(text, position)
+        value, end = DECODER.raw_decode(text, _behind_space(text, position))
     except RecursionError:
         raise ValueError("nested more deeply than this reader can follow") from None
+    return value, _behind_space(text, end)
 
 
 def object_of(body: bytes, first: str | None = None) -> dict[str, Any]:
@@ -253,11 +266,11 @@ def blake2b_128(content: bytes) -> str:
 
 # Events (§3.2).
 
-# Choice: a seq has at most 19 digits.
+# A seq is at most 10^18 − 1, and no batch has more lines.
 EVENT_BEGINNING = re.compile(
-    rb'\{"seq":(?P<seq>[1-9][0-9]{0,18}),'
-    rb'"ts":"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z",'
-    rb'(?:"b":(?P<b>0|[1-9][0-9]{0,18}),)?'
+    rb'\{"seq":(?P<seq>[1-9][0-9]{0,17}),'
+    rb'"ts":"[^"\\]{27}",'
+    rb'(?:"b":(?P<b>0|[1-9][0-9]{0,17}),)?'
     rb'"type":"(?!")'
 )
 
@@ -274,7 +287,8 @@ def parse_event(body: bytes, seed: int, seq: int) -> Event:
     """A valid event line; ValueError says what is wrong with another.
 
     Choice: `data` must be there, and a line must be JSON with members of the right types even
-    though §6 defines "valid" by its beginning, its seq and its crc alone.
+    though §6 defines "valid" by its beginning, its seq and its crc alone. A TAB between two
+    tokens, which no writer makes (§3.4), is white space like any other (§2).
     """
     beginning = EVENT_BEGINNING.match(body)
     if beginning is None:
@@ -370,11 +384,14 @@ class Log:
             self.chains[event.seq] = event.crc
 
 
-def read_log(directory: Path, session_id: str, first: int, before: tuple[int, int] | None) -> Log:
+def read_log(
+    directory: Path, session_id: str, first: int, before: tuple[int, int] | None, sealed_below: int
+) -> Log:
     """Segments `first`, `first` + 1, … up to the highest that exists.
 
     `before` is the seq and the chain value that the log must continue; None takes them from the
-    first header, which is all there is when older segments were pruned.
+    first header, which is all there is when older segments were pruned. A snapshot vouches for the
+    seals of the segments below `sealed_below`.
 
     Choice: the directory is listed once, before any segment is read, and every number from
     `first` to the highest must be there (§3). §8 by its letter asks for K and K+1 only.
@@ -390,7 +407,7 @@ def read_log(directory: Path, session_id: str, first: int, before: tuple[int, in
                 raise Damage(segment_name(number), 0, f"missing, but {segments[last]} exists")
             anywhere = number == first and before is None
             SegmentReader(directory, segments[number], number, session_id, log).read(
-                anywhere, number == last
+                anywhere, number == last, number >= sealed_below
             )
     except Damage as damage:
         log.damage = str(damage)
@@ -421,8 +438,9 @@ class SegmentReader:
         if b"\r\n" in content:
             log.notices.append(f"{name}: carriage returns before line feeds")
 
-    def read(self, anywhere: bool, last: bool) -> None:
+    def read(self, anywhere: bool, last: bool, may_be_unsealed: bool) -> None:
         """Header, events, seal; `anywhere`: the header alone says where the log begins."""
+        self.may_be_unsealed = may_be_unsealed
         offset = self.read_header(anywhere)
         batch: list[Event] = []
         end = offset  # E of §6
@@ -432,7 +450,7 @@ class SegmentReader:
             if line.body.startswith(b'{"seal":') and verify_line(line.body, chain) is not None:
                 if batch:
                     raise Damage(self.name, offset, "a seal inside a batch")
-                self.check_seal(line, offset)
+                self.check_seal(line, offset, last)
                 return
             try:
                 event = parse_event(line.body, chain, seq + 1)
@@ -483,7 +501,7 @@ class SegmentReader:
         self.hash.update(line.body + b"\n")
         return line.end
 
-    def check_seal(self, line: Line, offset: int) -> None:
+    def check_seal(self, line: Line, offset: int, last: bool) -> None:
         events = len(self.log.events) - self.events_before
         try:
             seal = checked_object(line.body, self.log.chain, "seal")
@@ -493,8 +511,12 @@ class SegmentReader:
             require_equal("blake2b", seal.get("blake2b"), self.hash.hexdigest())
         except ValueError as error:
             raise Damage(self.name, offset, f"seal: {error}") from None
-        if line.end != len(self.content):
+        behind = self.content[line.end :]
+        if behind.strip(FILLER) or (behind and not self.may_be_unsealed):
             raise Damage(self.name, line.end, "bytes behind the seal")
+        if behind and (self.compressed or not last):
+            where = "a compressed segment" if self.compressed else "a segment that is not the last"
+            raise Damage(self.name, line.end, f"filler in {where}")
 
     def check_end(self, end: int, bad: int, batch: list[Event], reason: str, last: bool) -> None:
         """The end of a segment without a seal: `end` is E, at `bad` is no valid line with b 0."""
@@ -503,21 +525,21 @@ class SegmentReader:
             raise Damage(self.name, bad, f"not sealed, and not the last segment ({reason})")
         if self.compressed:
             raise Damage(self.name, bad, f"compressed, and not sealed ({reason})")
-        if end == len(self.content):
-            return
+        if not self.content[end:].strip(FILLER):
+            return  # empty, or filler and nothing else
         tail = Tail(self.content, end, bad, self.log.seq, batch, self.log.chain)
         kind = tail.kind()
         if kind is None:
             raise Damage(self.name, bad, reason)
-        size = len(self.content) - end
-        self.log.torn = Torn(self.name, end, size, kind, tail.kept_by_writer())
+        size = len(self.content.rstrip(FILLER)) - end
+        self.log.torn = Torn(self.name, end, size, kind, kind == 2 and tail.kept_by_writer())
 
 
 @dataclass
 class Tail:
-    """The rest of the active segment (§6): from E to the end of the file, not empty.
+    """The rest of the active segment (§6): from E to the end of the file, not filler alone.
 
-    `open_batch` are its leading valid lines with b 0; they end at `bad`.
+    `open_batch` are its leading valid lines with b 0; they end at `bad`, where A of rule 3 is.
     """
 
     content: bytes
@@ -537,16 +559,27 @@ class Tail:
         """The seq that a line at `bad` must have."""
         return self.seq_at_end + len(self.open_batch) + 1
 
+    @property
+    def written(self) -> int:
+        """W: where the blanks at the very end of the file begin. Before it stands no blank."""
+        return self.end + len(self.content[self.end :].rstrip(BLANKS))
+
+    @property
+    def broken(self) -> bytes:
+        """From A to W: what is left of the line that is not whole, and what follows it."""
+        return self.content[self.bad : self.written]
+
     def kind(self) -> int | None:
         """1, 2 or 3 for a torn tail, None for damage."""
-        broken = self.content[self.bad :]
-        if not broken:
+        zero_behind = 0 in self.content[self.written :]
+        if self.bad == self.written and (self.open_batch or zero_behind):
             return 1
-        if 0 not in broken:
-            return 2 if self.is_beginning_of_line(broken) else None
+        if self.broken and not has_blank(self.broken) and not zero_behind:
+            return 2 if self.is_beginning_of_line(self.broken) else None
         return 3 if self.has_lost_pieces() else None
 
     def is_beginning_of_line(self, broken: bytes) -> bool:
+        """Choice: of no bytes at all, too."""
         if b"\n" in broken:
             return False
         beginnings = [b'{"seq":%d,"ts":"' % self.next_seq]
@@ -569,43 +602,67 @@ class Tail:
         return True
 
     def has_lost_pieces(self) -> bool:
-        """Rule 3. Zero bytes at the very end are left out; `behind` begins with a zero byte."""
-        data = self.content.rstrip(b"\0")
+        """Rule 3. A piece may mix zeros and TABs: a file may be made longer inside a sector."""
+        pieces = self.pieces()
+        blanks_behind = self.written < len(self.content)
+        lost = [at for at, piece in pieces if at >= self.bad and not piece.strip(BLANKS)]
+        if not blanks_behind and not lost:
+            return False
+        if any(has_blank(piece) and piece.strip(BLANKS) for _, piece in pieces):
+            return False
+        before, behind = self.around_first_blank()
+        if not self.is_beginning_of_line(before):
+            return False
+        # The first of these lines has the first blank in it, the last has no line feed.
+        return self.may_follow_first_blank(
+            [line for line in behind.split(b"\n")[1:-1] if not has_blank(line)]
+        )
+
+    def pieces(self) -> list[tuple[int, bytes]]:
+        """The rest up to W, cut at multiples of 512; each piece with its offset."""
         pieces: list[tuple[int, bytes]] = []
         offset = self.end
-        while offset < len(data):
-            stop = min((offset // PIECE + 1) * PIECE, len(data))
-            pieces.append((offset, data[offset:stop]))
+        while offset < self.written:
+            stop = min((offset // PIECE + 1) * PIECE, self.written)
+            pieces.append((offset, self.content[offset:stop]))
             offset = stop
-        zeros_at_end = len(data) < len(self.content)
-        lost = [at for at, piece in pieces if at >= self.bad and not piece.strip(b"\0")]
-        if not zeros_at_end and not lost:
-            return False
-        if any(0 in piece and piece.strip(b"\0") for _, piece in pieces):
-            return False
-        first_zero = self.content.index(0, self.bad)
-        if not self.is_beginning_of_line(self.content[self.bad : first_zero]):
-            return False
-        behind = data[first_zero:].split(b"\n")
-        whole = [line.removesuffix(b"\r") for line in behind[1:-1] if 0 not in line]
-        return all(self.may_follow_lost_piece(line) for line in whole)
+        return pieces
 
-    def may_follow_lost_piece(self, line: bytes) -> bool:
-        """Choice: `b` is never 1 (§3.2), and absent is neither of the two values rule 3 allows."""
-        beginning = EVENT_BEGINNING.match(line)
-        if beginning is None or beginning["b"] is None:
-            return False
-        seq, batch = int(beginning["seq"]), int(beginning["b"])
-        return batch == 0 or (batch >= 2 and batch == seq - self.seq_at_end)
+    def around_first_blank(self) -> tuple[bytes, bytes]:
+        """The bytes from A to the first blank, and those from there to W."""
+        blanks = (self.broken.find(blank) for blank in BLANKS)
+        first = min((at for at in blanks if at >= 0), default=len(self.broken))
+        return self.broken[:first], self.broken[first:]
+
+    def may_follow_first_blank(self, lines: list[bytes]) -> bool:
+        """Choice: absent is neither of the two values of `b` that rule 3 allows; a line is the
+        last of these even if the rest goes on behind it."""
+        seq_before = 0
+        for number, line in enumerate(lines, 1):
+            beginning = EVENT_BEGINNING.match(line)
+            if beginning is None or beginning["b"] is None:
+                return False
+            seq, batch = int(beginning["seq"]), int(beginning["b"])
+            if seq <= seq_before:
+                return False
+            ends_batch = number == len(lines) and batch == seq - self.seq_at_end >= 2
+            if batch != 0 and not ends_batch:
+                return False
+            seq_before = seq
+        return True
 
     def kept_by_writer(self) -> bool:
         """Whether the rest is a whole batch that lacks only its last line feed."""
         try:
-            event = parse_event(self.content[self.bad :], self.chain, self.next_seq)
+            event = parse_event(self.broken, self.chain, self.next_seq)
         except ValueError:
             return False
         lines = len(self.open_batch) + 1
         return event.batch == (None if lines == 1 else lines)
+
+
+def has_blank(content: bytes) -> bool:
+    return any(blank in content for blank in BLANKS)
 
 
 # Snapshots (§5).
@@ -735,11 +792,13 @@ def read_session(directory: str | os.PathLike[str]) -> Reading:
     snapshot = _choose_snapshot(path, reading)
     segments = list_segments(path)
     start = (snapshot.seq, snapshot.chain) if snapshot else (0, 0)
-    recovered = read_log(path, path.name, snapshot.segment if snapshot else 1, start)
+    sealed_below = snapshot.segment if snapshot else 1
+    recovered = read_log(path, path.name, sealed_below, start, sealed_below)
     whole = recovered
     if segments:
         first = _first_that_counts(path, path.name, segments)
-        whole = read_log(path, path.name, first, (0, 0) if first == 1 else None)
+        before = (0, 0) if first == 1 else None
+        whole = read_log(path, path.name, first, before, sealed_below)
     _fill(reading, whole, recovered, snapshot)
     chains = {**whole.chains, **recovered.chains}
     if snapshot is not None:

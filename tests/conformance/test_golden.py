@@ -69,9 +69,17 @@ def test_reference_reader_finds_what_is_expected(case: GoldenCase) -> None:
     assert outcome(read_session(case.directory)) == expected
 
 
-def test_there_are_five_cases() -> None:
-    names = [case.name for case in golden_cases()]
-    assert names == ["clean", "damaged-middle", "pruned", "torn-batch", "torn-hole"]
+def test_no_case_is_missing() -> None:
+    assert [case.name for case in golden_cases()] == [
+        "clean",
+        "damaged-middle",
+        "filler",
+        "filler-seal",
+        "pruned",
+        "torn-batch",
+        "torn-filler",
+        "torn-hole",
+    ]
 
 
 def test_generator_makes_the_committed_bytes(tmp_path: Path) -> None:

@@ -240,6 +240,38 @@ def test_unusual_data_is_clean(session: SessionBuilder, tmp_path: Path, data: st
     assert read_session(session.write(tmp_path)).damage == []
 
 
+@pytest.mark.parametrize("space", [" ", "\t", " \t\r "])
+def test_white_space_between_tokens_is_clean(
+    session: SessionBuilder, tmp_path: Path, space: str
+) -> None:
+    """No writer makes it, and no reader checks it; a TAB in a whole line is not filler."""
+    data = f"{space}{{{space}}}{space},{space}"
+    begin = event_begin(2, f'{data}"new"{space}:{space}[1,{space}2]{space}')
+    session.append_event(with_crc(begin, session.chain))
+    session.seq = 2
+    session.event()
+    with_filler(session, 100)
+    reading = read_session(session.write(tmp_path))
+    assert (reading.damage, reading.last_seq) == ([], 3)
+    assert reading.events[1]["new"] == [1, 2]
+
+
+def test_greatest_seq_is_clean_and_one_more_is_damage(tmp_path: Path) -> None:
+    builder = SessionBuilder()
+    builder.begin_segment()
+    builder.event()
+    builder.seal()
+    builder.seq = 10**18 - 2
+    builder.snapshot(None)
+    del builder.segments[1]
+    builder.begin_segment()
+    builder.event()
+    end = builder.size
+    assert read_session(builder.write(tmp_path / "clean")).damage == []
+    builder.event()
+    assert_damaged(read_session(builder.write(tmp_path / "damaged")), SEGMENT_2, end)
+
+
 def event_begin(seq: int, data: str = "{}", rest: str = '"type":"x"') -> bytes:
     return f'{{"seq":{seq},"ts":"2026-01-01T00:00:00.000000Z",{rest},"data":{data}'.encode()
 
@@ -340,141 +372,626 @@ def test_beginning_of_a_line_with_another_seq_is_damage(
     assert_damaged(read_session(session.write(tmp_path)), SEGMENT_1, end)
 
 
-# Torn tails, kind 3: zeros.
+# Torn tails with blanks.
 
 LONG = "x" * 1500
 
 
-def with_zeros(session: SessionBuilder, begin: int, end: int) -> None:
+# What lost bytes leave: zeros where the file was made longer, else the filler under them.
+BLANKS = [b"\0", b"\t", b"\0\t", b"\t\0\t"]
+FILLER_SIZES = [1, 100, 512, 4096]
+any_blanks = pytest.mark.parametrize("blanks", BLANKS, ids=["zeros", "tabs", "mix", "tab-first"])
+
+
+def blank(size: int, blanks: bytes) -> bytes:
+    """As many bytes, of this pattern again and again."""
+    return (blanks * size)[:size]
+
+
+def with_blanks(session: SessionBuilder, begin: int, end: int, blanks: bytes) -> None:
     content = session.segments[1]
-    session.segments[1] = content[:begin] + bytes(end - begin) + content[end:]
+    session.segments[1] = content[:begin] + blank(end - begin, blanks) + content[end:]
+
+
+def with_filler(session: SessionBuilder, size: int, number: int | None = None) -> None:
+    """Makes a segment longer by this much filler; None: the newest."""
+    session.segments[number or session.number] += b"\t" * size
+
+
+def size_without_filler(content: bytes, end: int) -> int:
+    """The size of a torn tail: TABs at the very end of the file do not count."""
+    return len(content.rstrip(b"\t")) - end
+
+
+def kind_of_lost(content: bytes) -> int:
+    """A lost end that shows nothing but the filler cannot be told from a write that was cut."""
+    content = content.rstrip(b"\t")
+    return 3 if b"\0" in content or b"\t" in content else 2
 
 
 def sector_after(offset: int, sectors: int = 1) -> int:
     return (offset // 512 + sectors) * 512
 
 
+@pytest.mark.parametrize("tail", [b"\0", bytes(100), b"\t\0", b"\0\t", b"\t\t\0\t" * 400])
 def test_zeros_directly_behind_the_last_batch_are_torn(
-    session: SessionBuilder, tmp_path: Path
+    session: SessionBuilder, tmp_path: Path, tail: bytes
 ) -> None:
     end = session.size
-    session.segments[1] += bytes(100)
-    assert_torn(read_session(session.write(tmp_path)), SEGMENT_1, end, 100, 3)
+    session.segments[1] += tail
+    reading = read_session(session.write(tmp_path))
+    assert_torn(reading, SEGMENT_1, end, len(tail.rstrip(b"\t")), 1)
+    assert seqs(reading.events) == [1]
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+@pytest.mark.parametrize("filler", FILLER_SIZES)
+@any_blanks
+def test_whole_lines_of_a_batch_with_blanks_to_the_end_are_torn(
+    session: SessionBuilder, tmp_path: Path, blanks: bytes, filler: int, kept: int
+) -> None:
+    end = session.size
+    lines = session.batch(3)
+    content = session.segments[1][: end + len(b"".join(lines[:kept]))] + blank(filler, blanks)
+    session.segments[1] = content
+    reading = read_session(session.write(tmp_path))
+    assert_torn(reading, SEGMENT_1, end, size_without_filler(content, end), 1)
+    assert seqs(reading.events) == [1]
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_beginning_of_a_batch_with_zeros_to_the_end_is_torn(
-    session: SessionBuilder, tmp_path: Path, count: int
+@any_blanks
+def test_beginning_of_a_batch_with_blanks_to_the_end_is_torn(
+    session: SessionBuilder, tmp_path: Path, count: int, blanks: bytes
 ) -> None:
     end = session.size
-    session.batch(count)
-    size = session.size - end
-    for cut in range(end, session.size):
-        content = session.segments[1]
-        with_zeros(session, cut, session.size)
+    lines = session.batch(count)
+    content = session.segments[1]
+    for cut in range(end + 1, session.size):
+        with_blanks(session, cut, session.size, blanks)
         reading = read_session(session.write(tmp_path / str(cut)))
-        assert_torn(reading, SEGMENT_1, end, size, 3)
+        kind = 2 if 0 not in session.segments[1] else 3
+        if cut - end == len(lines[0]):
+            kind = 1
+        size = size_without_filler(session.segments[1], end)
+        assert_torn(reading, SEGMENT_1, end, size, kind)
+        assert seqs(reading.events) == [1]
         session.segments[1] = content
 
 
-def test_seal_with_zeros_to_the_end_is_torn(session: SessionBuilder, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_every_beginning_of_a_batch_with_filler_behind_it_is_torn(
+    session: SessionBuilder, tmp_path: Path, count: int
+) -> None:
+    """The write was cut; behind it stands what it would have overwritten."""
+    end = session.size
+    lines = session.batch(count)
+    size = session.size - end
+    whole = {len(b"".join(lines[:number])) for number in range(1, count)}
+    content = session.segments[1]
+    for cut in range(1, size):
+        session.segments[1] = content[: end + cut]
+        with_filler(session, 4096 - end - cut)
+        reading = read_session(session.write(tmp_path / str(cut)))
+        assert_torn(reading, SEGMENT_1, end, cut, 1 if cut in whole else 2)
+        assert reading.torn_tail is not None
+        assert reading.torn_tail.kept_by_writer is (cut == size - 1)
+        assert seqs(reading.events) == [1]
+
+
+def test_every_beginning_of_a_seal_with_filler_behind_it_is_torn(
+    session: SessionBuilder, tmp_path: Path
+) -> None:
     end = session.size
     session.seal()
-    with_zeros(session, end + 20, session.size)
-    assert_torn(read_session(session.write(tmp_path)), SEGMENT_1, end, session.size - end, 3)
+    content = session.segments[1]
+    for cut in range(1, len(content) - end):
+        session.segments[1] = content[: end + cut]
+        with_filler(session, 1000)
+        reading = read_session(session.write(tmp_path / str(cut)))
+        assert_torn(reading, SEGMENT_1, end, cut, 2)
+        assert reading.torn_tail is not None and not reading.torn_tail.kept_by_writer
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("filler", FILLER_SIZES)
+def test_batch_that_lacks_only_its_line_feed_before_filler_is_torn_and_kept_by_the_writer(
+    session: SessionBuilder, tmp_path: Path, filler: int, count: int
+) -> None:
+    end = session.size
+    session.batch(count)
+    session.segments[1] = session.segments[1][:-1]
+    size = session.size - end
+    with_filler(session, filler)
+    reading = read_session(session.write(tmp_path))
+    assert_torn(reading, SEGMENT_1, end, size, 2)
+    assert reading.torn_tail is not None and reading.torn_tail.kept_by_writer
+    assert reading.notices[-1] == f"{SEGMENT_1}: the last batch lacks only its line feed"
+    assert reading.last_seq == 1
+
+
+@pytest.mark.parametrize("tail", [b"\0", b"\t\0", b"\0\t\t", bytes(700)])
+def test_line_that_lacks_only_its_line_feed_before_zeros_is_torn_and_not_kept(
+    session: SessionBuilder, tmp_path: Path, tail: bytes
+) -> None:
+    """Zeros say that bytes were lost there, so what stood behind the line is not known."""
+    end = session.size
+    session.event()
+    content = session.segments[1][:-1] + tail
+    session.segments[1] = content
+    reading = read_session(session.write(tmp_path))
+    assert_torn(reading, SEGMENT_1, end, size_without_filler(content, end), 3)
+    assert reading.torn_tail is not None and not reading.torn_tail.kept_by_writer
+
+
+@any_blanks
+def test_seal_with_blanks_to_the_end_is_torn(
+    session: SessionBuilder, tmp_path: Path, blanks: bytes
+) -> None:
+    end = session.size
+    session.seal()
+    with_blanks(session, end + 20, session.size, blanks)
+    content = session.segments[1]
+    kind = 3 if 0 in content else 2
+    reading = read_session(session.write(tmp_path))
+    assert_torn(reading, SEGMENT_1, end, size_without_filler(content, end), kind)
 
 
 @pytest.mark.parametrize("first", [0, 1, 2])
 @pytest.mark.parametrize("sectors", [1, 2])
+@any_blanks
 def test_lost_sectors_of_one_long_line_are_torn(
-    session: SessionBuilder, tmp_path: Path, first: int, sectors: int
+    session: SessionBuilder, tmp_path: Path, first: int, sectors: int, blanks: bytes
 ) -> None:
     end = session.size
     session.event({"text": LONG})
     begin = end if first == 0 else sector_after(end, first)
-    with_zeros(session, begin, min(session.size, sector_after(begin, sectors)))
-    reading = read_session(session.write(tmp_path))
-    assert_torn(reading, SEGMENT_1, end, session.size - end, 3)
-    assert seqs(reading.events) == [1]
+    with_blanks(session, begin, min(session.size, sector_after(begin, sectors)), blanks)
+    kind = kind_of_lost(session.segments[1])
+    size = size_without_filler(session.segments[1], end)
+    for filler in (0, 1000):
+        with_filler(session, filler)
+        reading = read_session(session.write(tmp_path / str(filler)))
+        assert_torn(reading, SEGMENT_1, end, size, kind)
+        assert seqs(reading.events) == [1]
 
 
 @pytest.mark.parametrize("lost", range(9))
+@any_blanks
 def test_any_lost_sector_of_a_batch_of_short_lines_is_torn(
-    session: SessionBuilder, tmp_path: Path, lost: int
+    session: SessionBuilder, tmp_path: Path, lost: int, blanks: bytes
 ) -> None:
     end = session.size
     session.batch(40)
     pieces = [end, *range(sector_after(end), session.size, 512), session.size]
-    with_zeros(session, pieces[lost], pieces[lost + 1])
+    with_blanks(session, pieces[lost], pieces[lost + 1], blanks)
+    kind = kind_of_lost(session.segments[1])
+    size = size_without_filler(session.segments[1], end)
+    for filler in (0, 1000):
+        with_filler(session, filler)
+        reading = read_session(session.write(tmp_path / str(filler)))
+        assert_torn(reading, SEGMENT_1, end, size, kind)
+        assert seqs(reading.events) == [1]
+
+
+def test_lost_sectors_of_which_one_shows_zeros_and_one_filler_are_torn(
+    session: SessionBuilder, tmp_path: Path
+) -> None:
+    """The write began in the filler and went on behind the end of the file."""
+    end = session.size
+    session.batch(40)
+    with_blanks(session, sector_after(end), sector_after(end, 2), b"\t")
+    with_blanks(session, sector_after(end, 3), sector_after(end, 5), b"\0")
+    size = session.size - end
+    with_filler(session, 1000)
     reading = read_session(session.write(tmp_path))
-    assert_torn(reading, SEGMENT_1, end, session.size - end, 3)
+    assert_torn(reading, SEGMENT_1, end, size, 3)
     assert seqs(reading.events) == [1]
 
 
+def test_all_but_the_last_sector_lost_is_torn(session: SessionBuilder, tmp_path: Path) -> None:
+    end = session.size
+    session.batch(40)
+    last = session.size // 512 * 512
+    with_blanks(session, end, last, b"\t")
+    reading = read_session(session.write(tmp_path))
+    assert_torn(reading, SEGMENT_1, end, session.size - end, 3)
+
+
+@any_blanks
 def test_lost_sector_behind_whole_lines_and_a_short_file_is_torn(
-    session: SessionBuilder, tmp_path: Path
+    session: SessionBuilder, tmp_path: Path, blanks: bytes
 ) -> None:
     end = session.size
     session.batch(40)
-    with_zeros(session, sector_after(end, 3), sector_after(end, 4))
+    with_blanks(session, sector_after(end, 3), sector_after(end, 4), blanks)
     session.segments[1] = session.segments[1][:-30]
     reading = read_session(session.write(tmp_path))
     assert_torn(reading, SEGMENT_1, end, session.size - end, 3)
 
 
-def test_zeros_in_part_of_a_sector_are_damage(session: SessionBuilder, tmp_path: Path) -> None:
+@pytest.mark.parametrize("filler", [0, 1000])
+@any_blanks
+def test_blanks_in_part_of_a_sector_are_damage(
+    session: SessionBuilder, tmp_path: Path, blanks: bytes, filler: int
+) -> None:
     end = session.size
     session.event({"text": LONG})
-    with_zeros(session, sector_after(end) + 1, sector_after(end, 2))
+    with_blanks(session, sector_after(end) + 1, sector_after(end, 2), blanks)
+    with_filler(session, filler)
     assert_damaged(read_session(session.write(tmp_path)), SEGMENT_1, end)
 
 
+@pytest.mark.parametrize("byte", [b"\0", b"\t"])
+def test_single_blank_byte_in_the_last_line_is_damage(
+    session: SessionBuilder, tmp_path: Path, byte: bytes
+) -> None:
+    end = session.size
+    session.event({"text": LONG})
+    content = session.segments[1]
+    for offset in range(end, session.size - 1, 7):
+        session.segments[1] = content[:offset] + byte + content[offset + 1 :]
+        with_filler(session, 1000)
+        reading = read_session(session.write(tmp_path / str(offset)))
+        assert_damaged(reading, SEGMENT_1, end)
+
+
+@any_blanks
 def test_lost_sector_with_a_flipped_byte_before_it_is_damage(
-    session: SessionBuilder, tmp_path: Path
+    session: SessionBuilder, tmp_path: Path, blanks: bytes
 ) -> None:
     end = session.size
     lines = session.batch(40)
-    with_zeros(session, sector_after(end, 3), sector_after(end, 4))
+    with_blanks(session, sector_after(end, 3), sector_after(end, 4), blanks)
     flip(session, 1, end + len(lines[0]) + 60)
     assert_damaged(read_session(session.write(tmp_path)), SEGMENT_1, end + len(lines[0]))
 
 
+@any_blanks
 def test_lost_sector_with_lines_of_a_second_batch_behind_it_is_damage(
-    session: SessionBuilder, tmp_path: Path
+    session: SessionBuilder, tmp_path: Path, blanks: bytes
 ) -> None:
     end = session.size
     session.event({"text": LONG})
     session.event()
     session.event()
-    with_zeros(session, sector_after(end), sector_after(end, 2))
+    with_blanks(session, sector_after(end), sector_after(end, 2), blanks)
     assert_damaged(read_session(session.write(tmp_path)), SEGMENT_1, end)
 
 
+@any_blanks
 def test_lost_sector_before_the_last_batch_is_damage(
-    session: SessionBuilder, tmp_path: Path
+    session: SessionBuilder, tmp_path: Path, blanks: bytes
 ) -> None:
     end = session.size
     session.batch(20)
     session.batch(20)
-    with_zeros(session, sector_after(end), sector_after(end, 2))
+    with_blanks(session, sector_after(end), sector_after(end, 2), blanks)
+    with_filler(session, 1000)
     reading = read_session(session.write(tmp_path))
     assert reading.torn is None and len(reading.damage) == 1
 
 
-def test_zeros_behind_a_seal_are_damage(session: SessionBuilder, tmp_path: Path) -> None:
-    session.seal()
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        [(4, 0)],
+        [(4, 0), (5, 0), (9, 0)],
+        [(4, 0), (5, 4)],
+        [(3, 2)],
+    ],
+    ids=["none", "one", "gap", "end-of-batch", "end-of-batch-alone"],
+)
+@any_blanks
+def test_lines_of_one_batch_behind_a_lost_sector_are_torn(
+    session: SessionBuilder, tmp_path: Path, lines: list[tuple[int, int | None]], blanks: bytes
+) -> None:
     end = session.size
-    session.segments[1] += bytes(10)
+    session.segments[1] += lost_sector_and_lines(end, lines, blanks)
+    reading = read_session(session.write(tmp_path))
+    assert_torn(reading, SEGMENT_1, end, session.size - end, 3)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [(4, None)],
+        [(4, 1)],
+        [(4, 2)],
+        [(2, 1)],
+        [(4, 0), (5, 3)],
+        [(4, 3), (5, 0)],
+        [(4, 0), (4, 0)],
+        [(5, 0), (4, 0)],
+        [(6, 0), (5, 4)],
+        [(0, 0)],
+        [(10**18, 0)],
+    ],
+)
+@any_blanks
+def test_lines_that_are_not_of_one_batch_behind_a_lost_sector_are_damage(
+    session: SessionBuilder, tmp_path: Path, lines: list[tuple[int, int | None]], blanks: bytes
+) -> None:
+    end = session.size
+    session.segments[1] += lost_sector_and_lines(end, lines, blanks)
     assert_damaged(read_session(session.write(tmp_path)), SEGMENT_1, end)
+
+
+def lost_sector_and_lines(end: int, lines: list[tuple[int, int | None]], blanks: bytes) -> bytes:
+    """A rest whose first sector is lost: blanks to its end, the end of a line, then lines."""
+    rest = blank(sector_after(end) - end, blanks) + b'":1}}\n'
+    for seq, b in lines:
+        batch = "" if b is None else f'"b":{b},'
+        rest += with_crc(event_begin(seq, rest=batch + '"type":"x"'), 0)
+    return rest
+
+
+# Filler.
+
+
+@pytest.mark.parametrize("size", [*FILLER_SIZES, 32768])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_filler_behind_the_header_or_the_last_batch_is_nothing(
+    tmp_path: Path, count: int, size: int
+) -> None:
+    builder = SessionBuilder()
+    builder.begin_segment()
+    if count:
+        builder.batch(count)
+    builder.meta()
+    builder.anchor()
+    assert_filler_is_nothing(builder, tmp_path, size)
+
+
+@pytest.mark.parametrize("size", FILLER_SIZES)
+def test_filler_behind_the_seal_of_the_newest_segment_is_nothing(tmp_path: Path, size: int) -> None:
+    builder = two_segments()
+    builder.seal()
+    assert_filler_is_nothing(builder, tmp_path, size)
+
+
+def test_filler_behind_a_seal_is_damage_when_a_snapshot_names_the_next_segment(
+    tmp_path: Path,
+) -> None:
+    builder = two_segments()
+    builder.seal()
+    builder.snapshot("after 6")
+    builder.meta()
+    end = len(builder.segments[2])
+    with_filler(builder, 1000)
+    assert_damaged(read_session(builder.write(tmp_path)), SEGMENT_2, end)
+
+
+def test_filler_in_the_newest_segment_is_nothing_beside_carriage_returns(tmp_path: Path) -> None:
+    builder = two_segments()
+    builder.segments[2] = b"\xef\xbb\xbf" + builder.segments[2].replace(b"\n", b"\r\n")
+    assert_filler_is_nothing(builder, tmp_path, 1000)
+
+
+def test_filler_in_the_plain_newest_segment_is_nothing_beside_a_compressed_one(
+    tmp_path: Path,
+) -> None:
+    builder = two_segments()
+    builder.files[f"{SEGMENT_2}.zst"] = b"junk"
+    assert_filler_is_nothing(builder, tmp_path, 1000)
+
+
+def assert_filler_is_nothing(builder: SessionBuilder, tmp_path: Path, size: int) -> None:
+    without = read_session(builder.write(tmp_path / "without"))
+    assert (without.damage, without.torn) == ([], None)
+    with_filler(builder, size)
+    assert read_session(builder.write(tmp_path / "with")) == without
+
+
+@pytest.mark.parametrize("size", FILLER_SIZES)
+def test_filler_behind_a_seal_that_is_not_the_newest_is_damage(tmp_path: Path, size: int) -> None:
+    builder = two_segments()
+    end = len(builder.segments[1])
+    with_filler(builder, size, number=1)
+    reading = read_session(builder.write(tmp_path))
+    assert_damaged(reading, SEGMENT_1, end)
+    assert seqs(reading.events) == [1, 2, 3]
+
+
+def test_filler_in_an_older_segment_is_damage_though_the_newest_is_compressed(
+    tmp_path: Path,
+) -> None:
+    builder = two_segments()
+    builder.seal()
+    end = len(builder.segments[1])
+    with_filler(builder, 1000, number=1)
+    builder.compress(2)
+    assert_damaged(read_session(builder.write(tmp_path)), SEGMENT_1, end)
+
+
+def test_filler_in_an_older_segment_without_seal_is_damage(tmp_path: Path) -> None:
+    builder = SessionBuilder()
+    builder.begin_segment()
+    builder.batch(3)
+    end = builder.size
+    with_filler(builder, 1000)
+    builder.begin_segment()
+    builder.event()
+    reading = read_session(builder.write(tmp_path))
+    assert_damaged(reading, SEGMENT_1, end)
+    assert seqs(reading.events) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("newest", [True, False])
+def test_filler_in_a_compressed_segment_is_damage(tmp_path: Path, newest: bool) -> None:
+    builder = two_segments()
+    builder.seal()
+    number = 2 if newest else 1
+    end = len(builder.segments[number])
+    with_filler(builder, 1000, number)
+    builder.compress(number)
+    reading = read_session(builder.write(tmp_path))
+    assert_damaged(reading, f"events_{number:04d}.jsonl.zst", end)
+    assert reading.last_seq == (6 if newest else 3)
+
+
+def test_filler_in_a_compressed_segment_without_seal_is_damage(
+    session: SessionBuilder, tmp_path: Path
+) -> None:
+    end = session.size
+    with_filler(session, 1000)
+    session.compress(1)
+    assert_damaged(read_session(session.write(tmp_path)), f"{SEGMENT_1}.zst", end)
+
+
+def test_tabs_behind_the_frame_of_a_compressed_segment_are_damage(tmp_path: Path) -> None:
+    builder = two_segments()
+    builder.seal()
+    builder.compress(2)
+    name = f"{SEGMENT_2}.zst"
+    end = len(builder.files[name])
+    builder.files[name] += b"\t" * 100
+    assert_damaged(read_session(builder.write(tmp_path)), name, end)
+
+
+@pytest.mark.parametrize("place", ["header", "events", "seal"])
+def test_tabs_between_two_lines_are_damage(tmp_path: Path, place: str) -> None:
+    """Filler stands at the very end of the file and nowhere else."""
+    builder = SessionBuilder()
+    builder.begin_segment()
+    ends = {"header": builder.size}
+    builder.event()
+    ends["events"] = builder.size
+    builder.event()
+    ends["seal"] = builder.size
+    builder.seal()
+    end = ends[place]
+    content = builder.segments[1]
+    builder.segments[1] = content[:end] + b"\t" * 5 + content[end:]
+    assert_damaged(read_session(builder.write(tmp_path)), SEGMENT_1, end)
+
+
+def test_tabs_before_the_header_are_damage(session: SessionBuilder, tmp_path: Path) -> None:
+    session.segments[1] = b"\t" + session.segments[1]
+    assert_damaged(read_session(session.write(tmp_path)), SEGMENT_1, 0)
+
+
+def test_segment_of_filler_alone_is_damage(tmp_path: Path) -> None:
+    builder = SessionBuilder()
+    builder.segments[1] = b"\t" * 4096
+    assert_damaged(read_session(builder.write(tmp_path)), SEGMENT_1, 0)
+
+
+def test_header_without_line_feed_before_filler_is_damage(tmp_path: Path) -> None:
+    builder = SessionBuilder()
+    builder.begin_segment()
+    builder.segments[1] = builder.segments[1][:-1]
+    with_filler(builder, 1000)
+    assert_damaged(read_session(builder.write(tmp_path)), SEGMENT_1, 0)
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_flipped_bit_in_the_filler_is_damage_unless_a_sector_begins_there(
+    session: SessionBuilder, tmp_path: Path, sealed: bool
+) -> None:
+    """Behind a seal it is damage wherever it is, because no write goes there."""
+    if sealed:
+        session.seal()
+    end = session.size
+    with_filler(session, 1100 - end)
+    content = session.segments[1]
+    first_of_sector = [] if sealed else range(sector_after(end), session.size, 512)
+    edges = {end, 511, 512, 513, 1023, 1024, 1025, session.size - 1}
+    for offset in sorted({*edges, *range(end, session.size, 9)}.difference(first_of_sector)):
+        for bit in range(8) if offset in edges else [offset % 8]:
+            session.segments[1] = flipped(content, offset, bit)
+            reading = read_session(session.write(tmp_path / f"{offset}-{bit}"))
+            assert_damaged(reading, SEGMENT_1, end)
+            assert seqs(reading.events) == [1]
+
+
+def test_flipped_bit_in_the_filler_where_a_sector_begins_is_torn(
+    session: SessionBuilder, tmp_path: Path
+) -> None:
+    """It looks like the last byte of a write whose other sectors are lost; nothing stood there."""
+    end = session.size
+    with_filler(session, 1600 - end)
+    content = session.segments[1]
+    for bit in range(8):
+        session.segments[1] = flipped(content, 1024, bit)
+        reading = read_session(session.write(tmp_path / str(bit)))
+        assert_torn(reading, SEGMENT_1, end, 1025 - end, 3)
+        assert seqs(reading.events) == [1]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("bit", range(8))
+def test_flipped_line_feed_of_the_last_line_before_filler_is_damage(
+    session: SessionBuilder, tmp_path: Path, bit: int, count: int
+) -> None:
+    """The batch was acknowledged; a crash leaves a line without its line feed, not another byte."""
+    lines = session.batch(count)
+    end = session.size - len(lines[-1])
+    with_filler(session, 1000)
+    offset = end + len(lines[-1]) - 1
+    session.segments[1] = flipped(session.segments[1], offset, bit)
+    assert_damaged(read_session(session.write(tmp_path)), SEGMENT_1, end)
+
+
+def test_every_flipped_byte_before_filler_is_damage(tmp_path: Path) -> None:
+    """Filler behind the last line must not make damage look like a cut write."""
+    builder = two_segments()
+    content = builder.segments[2]
+    for offset in range(len(content)):
+        for bit in range(8) if offset > len(content) - 25 else [offset % 8]:
+            builder.segments[2] = flipped(content, offset, bit)
+            with_filler(builder, 300)
+            reading = read_session(builder.write(tmp_path / f"{offset}-{bit}"))
+            assert reading.torn is None, (offset, bit)
+            assert damage_places(reading)[0].startswith(SEGMENT_2), (offset, bit)
+
+
+@pytest.mark.parametrize("junk", [b"x", b"\r", b"\x0b", b'{"seq":3,"ts":"', b" "])
+def test_complete_line_without_line_feed_and_junk_before_filler_is_damage(
+    session: SessionBuilder, tmp_path: Path, junk: bytes
+) -> None:
+    end = session.size
+    session.event()
+    session.segments[1] = session.segments[1][:-1] + junk
+    with_filler(session, 1000)
+    assert_damaged(read_session(session.write(tmp_path)), SEGMENT_1, end)
+
+
+@pytest.mark.parametrize("junk", [b"x", b"\n", b" ", b"\r", b'{"seq":2,"tz', b"{}\n", b"\t\n"])
+def test_junk_behind_a_complete_line_before_filler_is_damage(
+    session: SessionBuilder, tmp_path: Path, junk: bytes
+) -> None:
+    end = session.size
+    session.segments[1] += junk
+    with_filler(session, 1000)
+    assert_damaged(read_session(session.write(tmp_path)), SEGMENT_1, end)
+
+
+def test_acknowledged_batch_that_was_lost_to_filler_is_damage_by_floor_and_anchor(
+    tmp_path: Path,
+) -> None:
+    """The log ends cleanly before the batch; only meta and anchor know that it was there."""
+    builder = two_segments()
+    begin = builder.segments[2].index(b'{"seq":5')
+    builder.segments[2] = builder.segments[2][:begin]
+    with_filler(builder, 1000)
+    reading = read_session(builder.write(tmp_path))
+    assert damage_places(reading) == ["meta.json:0", "lock:0"]
+    assert (reading.last_seq, reading.torn) == (4, None)
 
 
 # Damage in the log.
 
 
 def flip(session: SessionBuilder, number: int, offset: int) -> None:
-    content = bytearray(session.segments[number])
-    content[offset] ^= 1
-    session.segments[number] = bytes(content)
+    session.segments[number] = flipped(session.segments[number], offset, 0)
+
+
+def flipped(content: bytes, offset: int, bit: int) -> bytes:
+    changed = bytearray(content)
+    changed[offset] ^= 1 << bit
+    return bytes(changed)
 
 
 def test_every_flipped_byte_is_damage(tmp_path: Path) -> None:
@@ -564,8 +1081,14 @@ def test_removed_line_is_damage(session: SessionBuilder, tmp_path: Path) -> None
     assert_damaged(read_session(session.write(tmp_path)), SEGMENT_1, end)
 
 
-@pytest.mark.parametrize("junk", [b"x", b"\n", b" ", b'{"seq":7,', b'{"seal":2}\n'])
-def test_bytes_behind_a_seal_are_damage(tmp_path: Path, junk: bytes) -> None:
+@pytest.mark.parametrize(
+    "junk",
+    [
+        *[b"x", b"\n", b"\r", b" ", b'{"seq":7,', b'{"seal":2}\n', b"\0", bytes(600)],
+        *[b"\t\n", b"\tx", b"x\t", b"\t\0", b"\0\t", b"\t" * 600 + b"\r", b"\t \t"],
+    ],
+)
+def test_bytes_behind_a_seal_that_are_not_filler_are_damage(tmp_path: Path, junk: bytes) -> None:
     builder = two_segments()
     builder.seal()
     end = builder.size
@@ -585,7 +1108,9 @@ def test_complete_line_without_line_feed_and_junk_is_damage(
     assert_damaged(read_session(session.write(tmp_path)), SEGMENT_1, end)
 
 
-@pytest.mark.parametrize("junk", [b"x", b"\n", b'{"seq":2,"tz', b"{}\n"])
+@pytest.mark.parametrize(
+    "junk", [b"x", b"\n", b'{"seq":2,"tz', b"{}\n", b"\r", b"\t\r", b"\t" * 600 + b"\r"]
+)
 def test_junk_behind_a_complete_line_is_damage(
     session: SessionBuilder, tmp_path: Path, junk: bytes
 ) -> None:

@@ -34,6 +34,7 @@ from durasess import (
     StorageError,
 )
 from durasess.engine.files import RealFiles
+from durasess.engine.types import FILLER, PREALLOCATE
 from durasess.engine.verify import verify
 from tests.support.agreement import assert_readers_agree
 
@@ -46,6 +47,11 @@ pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="needs a POSIX system"),
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
 ]
+
+
+with_and_without_filler = pytest.mark.parametrize(
+    "preallocate", [0, PREALLOCATE], ids=["no filler", "filler"]
+)
 
 
 def count(state: int, event: Any) -> int:
@@ -78,6 +84,19 @@ def tree(directory: Path) -> dict[str, bytes]:
         str(path.relative_to(directory)): path.read_bytes()
         for path in sorted(directory.rglob("*"))
         if path.is_file()
+    }
+
+
+def written(segment: Path) -> bytes:
+    """What is in a segment, without the filler behind it."""
+    return segment.read_bytes().rstrip(FILLER)
+
+
+def without_filler(files: dict[str, bytes]) -> dict[str, bytes]:
+    """The same tree where filler is nothing."""
+    return {
+        name: data.rstrip(FILLER) if name.startswith("events_") else data
+        for name, data in files.items()
     }
 
 
@@ -154,28 +173,29 @@ def small_disk(tmp_path: Path) -> Iterator[Callable[..., SmallDisk]]:
 
 
 def append_up_to(engine: Engine, path: Path, number: int, size: int, data: list[Any]) -> None:
-    """One event that makes the segment exactly `size` bytes long."""
+    """One event that makes what is in the segment exactly `size` bytes long."""
     segment = path / f"events_{number:04d}.jsonl"
-    before = segment.stat().st_size
+    before = len(written(segment))
     engine.append("n", "")
-    overhead = segment.stat().st_size - before
-    pad = "p" * (size - segment.stat().st_size - overhead)
+    overhead = len(written(segment)) - before
+    pad = "p" * (size - len(written(segment)) - overhead)
     engine.append("n", pad)
     data += ["", pad]
-    assert segment.stat().st_size == size
+    assert len(written(segment)) == size
 
 
+@with_and_without_filler
 def test_full_disk_refuses_an_append_and_the_handle_goes_on(
-    small_disk: Callable[..., SmallDisk],
+    small_disk: Callable[..., SmallDisk], preallocate: int
 ) -> None:
     disk = small_disk()
     data: list[Any] = []
-    with opened(disk.session) as engine:
+    with opened(disk.session, preallocate=preallocate) as engine:
         engine.append("n", "first")
         data.append("first")
-        append_up_to(engine, disk.session, 1, PAGE - 10, data)
+        append_up_to(engine, disk.session, 1, (preallocate or PAGE) - 10, data)
         disk.fill(0)
-        before = tree(disk.session)
+        before = without_filler(tree(disk.session))
         for attempt in (
             lambda: engine.append("n", "x"),
             lambda: engine.append_many([("n", 1)] * 9),
@@ -184,21 +204,45 @@ def test_full_disk_refuses_an_append_and_the_handle_goes_on(
                 attempt()
             assert caught.value.errno == errno.ENOSPC
             assert_told(caught.value, disk.session)
-            assert tree(disk.session) == before, "the short write was not cut back"
+            after = without_filler(tree(disk.session))
+            assert after == before, "the short write was not cut back"
         disk.make_room()
         assert engine.append("n", "next").seq == len(data) + 1
         data.append("next")
     assert_holds(disk.session, data)
 
 
-def test_full_disk_refuses_a_seal_and_the_handle_goes_on(
+def test_full_disk_takes_the_events_that_fit_into_the_filler(
     small_disk: Callable[..., SmallDisk],
 ) -> None:
     disk = small_disk()
-    data: list[Any] = ["first"]
+    data: list[Any] = []
     with opened(disk.session) as engine:
         engine.append("n", "first")
-        append_up_to(engine, disk.session, 1, PAGE - 10, data)
+        disk.fill(0)
+        refused = False
+        while not refused:
+            try:
+                engine.append("n", "x" * 1000)
+                data.append("x" * 1000)
+            except StorageError as error:
+                assert error.errno == errno.ENOSPC
+                refused = True
+        assert 25 <= len(data) <= PREALLOCATE // 1000
+        disk.make_room()
+        engine.append("n", "next")
+    assert_holds(disk.session, ["first", *data, "next"])
+
+
+@with_and_without_filler
+def test_full_disk_refuses_a_seal_and_the_handle_goes_on(
+    small_disk: Callable[..., SmallDisk], preallocate: int
+) -> None:
+    disk = small_disk()
+    data: list[Any] = ["first"]
+    with opened(disk.session, preallocate=preallocate) as engine:
+        engine.append("n", "first")
+        append_up_to(engine, disk.session, 1, (preallocate or PAGE) - 10, data)
         disk.fill(0)
         for attempt in (engine.rotate, engine.snapshot):
             with pytest.raises(StorageError) as caught:
@@ -212,15 +256,16 @@ def test_full_disk_refuses_a_seal_and_the_handle_goes_on(
     assert_holds(disk.session, data)
 
 
+@with_and_without_filler
 def test_full_disk_refuses_a_segment_then_meta_and_the_handle_goes_on(
-    small_disk: Callable[..., SmallDisk],
+    small_disk: Callable[..., SmallDisk], preallocate: int
 ) -> None:
     disk = small_disk()
-    with opened(disk.session) as engine:
+    with opened(disk.session, preallocate=preallocate) as engine:
         engine.append("n", 1)
         engine.rotate()
         refused = []
-        for free in (0, 1):
+        for free in (0, preallocate // PAGE or 1):
             disk.fill(free)
             with pytest.raises(StorageError) as caught:
                 engine.append("n", 2)
@@ -233,14 +278,18 @@ def test_full_disk_refuses_a_segment_then_meta_and_the_handle_goes_on(
     assert_holds(disk.session, [1, 2])
 
 
+@with_and_without_filler
 def test_full_disk_refuses_a_snapshot_and_appends_go_on(
-    small_disk: Callable[..., SmallDisk],
+    small_disk: Callable[..., SmallDisk], preallocate: int
 ) -> None:
     disk = small_disk()
-    with opened(disk.session) as engine:
+    with opened(disk.session, preallocate=preallocate) as engine:
         engine.append("n", 1)
         engine.snapshot()
         engine.append("n", 2)
+        if preallocate:
+            # The room of the filler would do for the snapshot.
+            engine.rotate()
         disk.fill(0)
         before = tree(disk.session)["snapshot.json.zst"]
         with pytest.raises(StorageError) as caught:
@@ -258,7 +307,7 @@ def test_full_disk_at_close_is_said_and_everything_is_let_go_of(
     small_disk: Callable[..., SmallDisk],
 ) -> None:
     disk = small_disk()
-    engine = opened(disk.session)
+    engine = opened(disk.session, preallocate=0)
     engine.append("n", 1)
     disk.fill(0)
     with pytest.raises(StorageError) as caught:
@@ -276,6 +325,19 @@ def test_full_disk_at_close_is_said_and_everything_is_let_go_of(
     assert caught_warnings == []
 
 
+def test_full_disk_has_the_room_of_the_filler_for_a_snapshot_and_a_close(
+    small_disk: Callable[..., SmallDisk],
+) -> None:
+    disk = small_disk()
+    engine = opened(disk.session)
+    engine.append("n", 1)
+    disk.fill(0)
+    assert engine.snapshot() == 1
+    engine.close()
+    disk.make_room()
+    assert_holds(disk.session, [1])
+
+
 def test_full_disk_refuses_a_new_session_and_leaves_nothing(
     small_disk: Callable[..., SmallDisk],
 ) -> None:
@@ -291,15 +353,17 @@ def test_full_disk_refuses_a_new_session_and_leaves_nothing(
     assert_holds(disk.session, [1])
 
 
+@with_and_without_filler
 def test_full_disk_refuses_to_settle_an_unclean_end_and_can_still_be_read(
-    small_disk: Callable[..., SmallDisk],
+    small_disk: Callable[..., SmallDisk], preallocate: int
 ) -> None:
     disk = small_disk()
-    engine = opened(disk.session)
+    engine = opened(disk.session, preallocate=preallocate)
     engine.append("n", 1)
     engine.abandon()
     segment = disk.session / "events_0001.jsonl"
-    segment.write_bytes(segment.read_bytes() + b'{"seq":2,"ts":"')
+    torn = written(segment) + b'{"seq":2,"ts":"'
+    segment.write_bytes(torn.ljust(segment.stat().st_size, FILLER) if preallocate else torn)
     disk.fill(0)
     before = segment.read_bytes()
     with pytest.raises(StorageError) as caught:
@@ -341,11 +405,11 @@ class Filling:
     """One session on a disk that has so many pages left: works until all of WORK was refused or
     done, twice, then makes room and goes on with the same handle."""
 
-    def __init__(self, disk: SmallDisk) -> None:
+    def __init__(self, disk: SmallDisk, preallocate: int) -> None:
         self.disk = disk
         self.data: list[Any] = []
         self.refused: set[str] = set()
-        self.engine = opened(disk.session)
+        self.engine = opened(disk.session, preallocate=preallocate)
         self.step("append")
 
     def step(self, name: str) -> None:
@@ -377,13 +441,23 @@ class Filling:
             self.step(name)
 
 
+REFUSED = {
+    0: {"events", "meta.json", "snapshot.json.zst"},
+    PAGE: {"events", "meta.json", "snapshot.json.zst"},
+    # A new segment takes what room there is; a sealed one gives its filler back.
+    PREALLOCATE: {"meta.json"},
+}
+"""Which files find no room, by how far a segment grows ahead."""
+
+
+@pytest.mark.parametrize("preallocate", REFUSED)
 def test_disk_that_fills_up_at_every_size_loses_nothing(
-    small_disk: Callable[..., SmallDisk],
+    small_disk: Callable[..., SmallDisk], preallocate: int
 ) -> None:
     refused: set[str] = set()
     for free_pages in range(24):
         disk = small_disk("size=512k")
-        filling = Filling(disk)
+        filling = Filling(disk, preallocate)
         disk.fill(free_pages)
         filling.work()
         filling.go_on()
@@ -392,7 +466,7 @@ def test_disk_that_fills_up_at_every_size_loses_nothing(
         refused |= filling.refused
     print(f"\nrefused: {sorted(refused)}")
     files = {one.partition(": ")[2].split("_")[0] for one in refused}
-    assert {"events", "meta.json", "snapshot.json.zst"} <= files
+    assert REFUSED[preallocate] <= files
 
 
 # -- in a process of its own ------------------------------------------------------------------
@@ -439,27 +513,30 @@ def refusal(call: Callable[[], Any]) -> dict[str, Any]:
     return {"type": None}
 
 
-def _work_under_a_limit(path: str) -> dict[str, Any]:
+def _work_under_a_limit(path: str, preallocate: int) -> dict[str, Any]:
     """A limit in the middle of a line, so that a part of it is taken."""
-    engine = opened(Path(path))
+    engine = opened(Path(path), preallocate=preallocate)
     segment = Path(path) / "events_0001.jsonl"
     engine.append("n", "first")
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    size = segment.stat().st_size
+    size = len(written(segment))
     found = []
     for allowed in (1, 40, len('{"seq":2,"ts":"","type":"n","data":2,"crc":"00000000"}') + 27, 0):
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + allowed, hard))
         found.append(refusal(lambda: engine.append("n", 2)))
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-        found[-1]["size"] = segment.stat().st_size - size
+        found[-1]["size"] = len(written(segment)) - size
     seq = engine.append("n", 2).seq
     engine.close()
     return {"refused": found, "seq": seq}
 
 
-def test_file_size_limit_cuts_the_short_write_back_and_the_handle_goes_on(tmp_path: Path) -> None:
+@with_and_without_filler
+def test_file_size_limit_cuts_the_short_write_back_and_the_handle_goes_on(
+    tmp_path: Path, preallocate: int
+) -> None:
     path = tmp_path / "s"
-    report = in_fork(_work_under_a_limit, str(path))
+    report = in_fork(_work_under_a_limit, str(path), preallocate)
     for one in report["refused"]:
         assert one["type"] == "StorageError"
         assert one["errno"] in (errno.ENOSPC, errno.EFBIG)

@@ -9,6 +9,8 @@ from tests.support.crash_driver import PlanFailure, parse_plan
 from tests.support.crash_variants import with_kills
 from tests.support.explorer import (
     ALPHABET,
+    FILLER_ALPHABET,
+    FILLER_OPTIONS,
     THOROUGH,
     Explorer,
     Failure,
@@ -18,7 +20,7 @@ from tests.support.explorer import (
 )
 
 STATES = 300_000
-NESTED_EVERY = 6000
+NESTED_EVERY = 9000
 
 KILLED_EVERYWHERE = (
     "append,many3,close,append",
@@ -38,6 +40,22 @@ KILLED_EVERYWHERE = (
 )
 """Run as they are, and with the process killed before each change that each step makes."""
 
+WITH_FILLER_KILLED_EVERYWHERE = (
+    "fill512,append,many3,close,append",
+    "fill512,big,rotate,append,reopen",
+    "fill512,torn,append,torn3,append",
+    "fill512,append,failsync,many3,dropsync",
+    "fill512,append,short,rotate,shortlf,short3,full,append",
+    "fill512,shortfill,append,close",
+    "fill1024,append,snapshot,many5,snapshot",
+    "fill1024,many3,loose,many3,kill,append",
+    "every2,seg400,fill512,append,many3,background,append",
+    "fill512,failcut,append",
+    "fill512,grown,append",
+    "fill512,stale,close",
+)
+"""The same with filler."""
+
 IN_THREES = tuple(
     step
     for step in ALPHABET
@@ -50,7 +68,9 @@ def standard_plans() -> list[tuple[str, ...]]:
     """What the test suite explores."""
     return [
         *with_kills(KILLED_EVERYWHERE),
+        *with_kills(WITH_FILLER_KILLED_EVERYWHERE),
         *all_plans(2),
+        *all_plans(2, FILLER_ALPHABET, FILLER_OPTIONS),
         *all_plans(3, alphabet=IN_THREES, options=((),)),
     ]
 
@@ -65,7 +85,13 @@ def test_no_crash_loses_invents_or_is_refused() -> None:
 
 def test_every_byte_of_a_write_may_be_the_last_one() -> None:
     explorer = Explorer(THOROUGH)
-    for plan in ("append,append", "many3", "append,torn,append"):
+    for plan in (
+        "append,append",
+        "many3",
+        "append,torn,append",
+        "fill512,append,many3",
+        "fill512,append,append,close",
+    ):
         explorer.explore(parse_plan(plan))
     print(explorer.totals)
     assert explorer.totals.bad == 0, str(explorer.totals)
@@ -110,7 +136,8 @@ def test_a_plan_that_fails_without_a_crash_is_a_failure_too() -> None:
 def test_the_command_line_explores_one_plan_or_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--plan", "append", "--nested-every", "0"]) == 0
     assert main(["--all", "--length", "1", "--jobs", "1", "--nested-every", "50"]) == 0
+    assert main(["--all", "--length", "1", "--jobs", "1", "--filler"]) == 0
     shown = capsys.readouterr().out
-    assert shown.count("0 bad; 0 lost, 0 phantom, 0 refused, 0 other") == 2
+    assert shown.count("0 bad; 0 lost, 0 phantom, 0 refused, 0 other") == 3
     with pytest.raises(SystemExit):
         main([])

@@ -10,7 +10,8 @@ import pytest
 from durasess.engine import codec, lock, torn, walk
 from durasess.engine.scan import Scan
 from durasess.engine.torn import Verdict
-from durasess.engine.types import LineError
+from durasess.engine.torn import classify_end as torn_rule
+from durasess.engine.types import FILLER, LineError
 from tests.support import mutations as mutations_module
 from tests.support.mutations import (
     FORMS,
@@ -52,8 +53,8 @@ def test_no_mutation_is_silently_wrong(
     assert sum(tally.writer.values()) == tally.total
     assert tally.wrong == []
     # The anchor finds a batch that is missing; without it only the receipt does.
-    assert bool(tally.writer[CUT_OFF]) == (name == "power")
-    assert bool(tally.writer[SEVERAL_CUT_OFF]) == (name == "power")
+    assert bool(tally.writer[CUT_OFF]) == (name in ("power", "power filled"))
+    assert bool(tally.writer[SEVERAL_CUT_OFF]) == (name in ("power", "power filled"))
 
 
 def test_building_a_session_twice_gives_the_same_bytes(forms: dict[str, Form]) -> None:
@@ -68,7 +69,9 @@ def test_forms_have_two_snapshots_and_four_segments(forms: dict[str, Form]) -> N
         assert sum(name.startswith("events_") for name in form.files) == 4
         kinds = {one.kind for one in mutations(form, bit_stride=lambda name: 0)}
         assert {"truncate", "drop line", "repeat line", "swap lines", "remove"} < kinds
-        assert {"older", "foreign", "twin", "zero 512", "zero 4096"} < kinds
+        assert {"older", "foreign", "twin", "zero 512", "zero 4096", "tab 512"} < kinds
+        assert ("cut in filler" in kinds) == form.name.endswith(" filled")
+        assert form.files[form.newest].endswith(FILLER) == form.name.endswith(" filled")
 
 
 def test_a_session_without_damage_is_exact_in_all_ways(forms: dict[str, Form]) -> None:
@@ -95,6 +98,13 @@ def _obvious_torn_rule(rest: bytes, *, base: int, chain: int, next_seq: int) -> 
     return Verdict("nothing valid follows")
 
 
+def _tabs_are_proof(rest: bytes, **more: int) -> Verdict | None:
+    """A write that was cut short has filler behind it, so where filler is, a write was cut."""
+    if rest.endswith(FILLER):
+        return Verdict("tabs at the end")
+    return torn_rule(rest, **more)
+
+
 def _unchecked(line: bytes, chain: int) -> int:
     return codec.stored_crc(line)
 
@@ -105,6 +115,11 @@ WEAKENED = {
         "power",
         "bit",
         ((torn, "classify_end", _obvious_torn_rule),),
+    ),
+    "tabs at the end prove that a write was cut": (
+        "power filled",
+        "bit",
+        ((torn, "classify_end", _tabs_are_proof),),
     ),
     "no anchor": ("open", "truncate", ((lock, "read_anchor", lambda *_: None),)),
     "no floor and no anchor": ("closed", "truncate", ((walk, "marks", lambda claims: []),)),

@@ -1,6 +1,7 @@
 """The explorer has teeth: known crash bugs, planted one at a time, are all found by it."""
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
@@ -8,9 +9,10 @@ from unittest import mock
 
 import pytest
 
-from durasess.engine import codec, paths, publishing, recovery, settle, snapshot
+from durasess.engine import codec, paths, publishing, recovery, settle, snapshot, torn
 from durasess.engine.log import Log
 from durasess.engine.meta import Baseline
+from durasess.engine.scan import Scan
 from durasess.engine.snapshotter import Snapshotter
 from durasess.engine.writer import Writer
 from durasess.errors import DurasessError
@@ -190,6 +192,67 @@ def _reader_tidies_up() -> AbstractContextManager[None]:
     return _around(recovery, "recover", make)
 
 
+def _filler_is_read() -> AbstractContextManager[Any]:
+    return mock.patch.object(Scan, "_is_filler", lambda self, text: False)
+
+
+def _only_zeros_are_blank() -> AbstractContextManager[None]:
+    """Where filler shows, nothing was written: a cut write has it behind its end, a lost sector is
+    full of it."""
+    stack = contextlib.ExitStack()
+    stack.enter_context(mock.patch.object(torn, "_BLANKS", b"\0"))
+    stack.enter_context(mock.patch.object(torn, "_BLANK", re.compile(b"\0")))
+    return stack
+
+
+def _filler_stays_behind_the_seal() -> AbstractContextManager[Any]:
+    return mock.patch.object(Log, "_cut_filler", lambda self, size: None)
+
+
+def _seal_brings_filler() -> AbstractContextManager[None]:
+    """Cut off at once, but a crash may leave zeros behind the seal instead."""
+
+    def make(original: Any) -> Any:
+        def write(self: Log, lines: bytes, after: Any, events: int) -> None:
+            original(self, lines, after, events or 1)
+
+        return write
+
+    return _around(Log, "write", make)
+
+
+def _filler_is_forgotten_in_the_size() -> AbstractContextManager[None]:
+    """A write that was cut short in its filler is taken for whole."""
+
+    def make(original: Any) -> Any:
+        def write(self: Log, *arguments: Any) -> None:
+            original(self, *arguments)
+            if self._step:
+                self._size = self._grown(self._size)
+
+        return write
+
+    return _around(Log, "write", make)
+
+
+def _size_is_not_looked_at() -> AbstractContextManager[Any]:
+    return mock.patch.object(Log, "_check_size", lambda self: None)
+
+
+def _end_is_not_compared() -> AbstractContextManager[Any]:
+    return mock.patch.object(settle, "_refuse_if_changed", lambda unsealed, behind: None)
+
+
+def _end_is_compared_by_size() -> AbstractContextManager[Any]:
+    """Filler is overwritten in place, so the size says nothing."""
+
+    def refuse(unsealed: settle.Unsealed, behind: bytes) -> None:
+        if len(behind) != unsealed.size - unsealed.scan.end:
+            raise settle._alive(unsealed, "its size changed")
+
+    return mock.patch.object(settle, "_refuse_if_changed", refuse)
+
+
 def _anchor_first(log: Sequence[Op]) -> Sequence[Op]:
     site = next(op.site for op in log if op.site.endswith(": write lock"))
     return hoisted(log, site)
@@ -235,6 +298,19 @@ BUGS = {
     "short write not cut back": Bug("append,short,append", patch=_short_write_stays),
     "anchor before the sync": Bug("append,append", traced, rewrite=_anchor_first),
     "reader that tidies up": Bug("append,snapshot", patch=_reader_tidies_up),
+    "filler not passed over": Bug("fill512,append,rotate", patch=_filler_is_read),
+    "filler not taken for a missing write": Bug("fill512,append,big", patch=_only_zeros_are_blank),
+    "filler left behind a seal": Bug(
+        "fill512,append,rotate,append", patch=_filler_stays_behind_the_seal
+    ),
+    "filler brought by a seal": Bug("fill512,append,short,rotate", patch=_seal_brings_filler),
+    "short filler not noticed": Bug(
+        "fill512,shortfill,append", patch=_filler_is_forgotten_in_the_size
+    ),
+    "growth by somebody else not noticed": Bug("fill512,grown", patch=_size_is_not_looked_at),
+    "stale writer overtaken": Bug("stale", patch=_end_is_not_compared),
+    "stale writer overtaken in its filler": Bug("fill512,stale", patch=_end_is_not_compared),
+    "stale writer sought by the size alone": Bug("fill512,stale", patch=_end_is_compared_by_size),
 }
 
 

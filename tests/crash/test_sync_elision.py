@@ -4,6 +4,8 @@ The call sites are found while the plans run. One that is not needed is removed 
 the list of survivors stays empty.
 """
 
+import pytest
+
 from tests.support.crash_driver import Driver, parse_plan
 from tests.support.crash_variants import (
     ELIDED,
@@ -25,12 +27,22 @@ PLANS = (
     "append,short,append,shortlf,append,short3,append,full,append",
     "append,snapshot,append,snapshot,append,snapshot,prune,append",
     "every2,seg400,append,append,background,append",
+    "fill512,append,many3,rotate,append,close,append",
+    "fill512,append,shortlf,append,short,append,reopen,append",
 )
 
 MESSAGES_ONLY = (" owner",)
 """Files that recovery never reads for its result, so nothing about them can be missed."""
 
 ORDERED = ("rename", "unlink", "write")
+
+FILLER_SITES = {
+    "log._cut_filler < log.seal: truncate segment": "fill512,append,rotate,append",
+    "log.start_segment < writer._make_room: sync segment.tmp": "fill512,append",
+    "log._cut_back < log.write: truncate segment": "fill512,append,short,append",
+    "log._cut_back < log.write: sync segment": "fill512,append,shortlf,append",
+}
+"""Where filler is written or cut off, and a plan that comes by it."""
 
 FREE = {
     "create.create: rename meta": "the directory has no name yet that anybody opens",
@@ -48,6 +60,15 @@ def test_every_sync_and_truncate_is_needed() -> None:
     print(f"{len(needed)} sites, {len(survivors)} survivors")
     assert survivors == []
     assert len(needed) >= 15
+    assert set(FILLER_SITES) <= set(needed)
+
+
+@pytest.mark.parametrize("site", FILLER_SITES)
+def test_filler_does_not_hide_that_a_sync_or_truncate_is_missing(site: str) -> None:
+    """Without filler a file that is too long or too short tells, with it perhaps not."""
+    plans = with_kills([FILLER_SITES[site]])
+    assert site in sites_of(plans, ELIDED)
+    assert is_noticed(site, plans)
 
 
 def test_every_order_is_needed_but_for_those_that_are_free() -> None:

@@ -4,7 +4,8 @@ import pytest
 
 from durasess import Draft, EventRejectedError
 from durasess.engine.types import EVENT_ID_WINDOW
-from tests.support.sessions import append_bytes, open_inline, segment_path, unacknowledged
+from tests.faults.tails import with_and_without_filler, write_on
+from tests.support.sessions import open_inline, segment_path, unacknowledged
 
 
 def reopened(engine, path, how):
@@ -83,11 +84,12 @@ def test_d4_ids_are_known_within_the_window_and_forgotten_behind_it(tmp_path, ho
     engine.close()
 
 
-def test_d4_event_that_lacked_only_its_line_feed_is_known_by_its_id(tmp_path):
-    engine = open_inline(tmp_path / "s1")
+@with_and_without_filler
+def test_d4_event_that_lacked_only_its_line_feed_is_known_by_its_id(tmp_path, preallocate):
+    engine = open_inline(tmp_path / "s1", preallocate=preallocate)
     receipt = engine.append("t", 1, event_id="e")
     engine.abandon()
-    append_bytes(segment_path(tmp_path / "s1"), unacknowledged(tmp_path / "s1", 2)[:-1])
+    write_on(segment_path(tmp_path / "s1"), unacknowledged(tmp_path / "s1", 2)[:-1])
     with open_inline(tmp_path / "s1") as engine:
         assert engine.append("t", 1, event_id="e") == receipt
         assert engine.state == [1, 2]

@@ -1,18 +1,20 @@
 """FAULTS F: full disks, refused permissions, names held by somebody for a moment."""
 
+import contextlib
 import errno
 
 import pytest
 
 from durasess import SessionFailedError, StorageError
 from durasess.engine.files import RealFiles
+from tests.faults.tails import with_and_without_filler
 from tests.support.sessions import SIM_PATH, SIM_SEGMENT, open_inline, open_sim, sim_disk, state_of
 
 
-def fill(files, engine, room):
-    """Append until the disk is full; how many events fitted."""
+def fill(files, engine, room, *, first=1):
+    """Append until the disk is full; how many events there are then."""
     files.quota = files.used() + room
-    fitted = 0
+    fitted = first - 1
     try:
         while True:
             engine.append("t", fitted + 1)
@@ -22,10 +24,11 @@ def fill(files, engine, room):
     return fitted
 
 
-@pytest.mark.parametrize("room", [0, 1, 50, 500, 777, 2000, 5000])
-def test_f1_full_disk_is_loud_and_appends_go_on_when_there_is_room(room):
+@with_and_without_filler
+@pytest.mark.parametrize("room", [0, 1, 50, 500, 777, 2000, 5000, 33_400])
+def test_f1_full_disk_is_loud_and_appends_go_on_when_there_is_room(room, preallocate):
     files = sim_disk()
-    engine = open_sim(files, segment_bytes=900)
+    engine = open_sim(files, segment_bytes=900, preallocate=preallocate)
     fitted = fill(files, engine, room)
     assert engine.last_seq == fitted
     files.quota = None
@@ -36,14 +39,42 @@ def test_f1_full_disk_is_loud_and_appends_go_on_when_there_is_room(room):
         assert again.damage == ()
 
 
-def test_f1_session_of_a_full_disk_can_be_closed_and_read():
+@with_and_without_filler
+def test_f1_session_of_a_full_disk_can_be_closed_and_read(preallocate):
+    """Whether the seal has room behind the last line or not: without room close says so."""
     files = sim_disk()
-    engine = open_sim(files)
-    fitted = fill(files, engine, 1200)
-    with pytest.raises(StorageError):
+    engine = open_sim(files, preallocate=preallocate, snapshot_every=10**9)
+    engine.append("t", 1)
+    fitted = fill(files, engine, 1200, first=2)
+    with contextlib.suppress(StorageError):
         engine.close()
     assert files.descriptors == {}
     assert open_sim(files, mode="read").state == list(range(1, fitted + 1))
+    files.quota = None
+    with open_sim(files) as again:
+        assert again.state == list(range(1, fitted + 1))
+
+
+def test_f1_close_on_a_full_disk_without_room_for_the_seal_says_so():
+    files = sim_disk()
+    engine = open_sim(files, preallocate=0)
+    fill(files, engine, 1200)
+    with pytest.raises(StorageError):
+        engine.close()
+    assert files.descriptors == {}
+
+
+def test_f1_event_that_fits_is_taken_although_its_filler_does_not():
+    """A disk with room for the lines alone has room."""
+    files = sim_disk()
+    engine = open_sim(files, preallocate=4096)
+    engine.append("t", 1)
+    files.quota = files.used() + 600
+    assert engine.append("t", "x" * 4000).seq == 2
+    assert len(files.tree()[SIM_SEGMENT]) == 4096 + 600
+    assert engine.append("t", 3).seq == 3
+    engine.abandon()
+    assert open_sim(files, mode="read").state == [1, "x" * 4000, 3]
 
 
 def test_f1_every_later_append_says_it_again():

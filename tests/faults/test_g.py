@@ -8,8 +8,8 @@ import pytest
 from durasess import DurasessError, SessionNotFoundError
 from durasess.engine.files import RealFiles
 from durasess.engine.repair import repair
+from tests.faults.tails import write_on
 from tests.support.sessions import (
-    append_bytes,
     flip_bit,
     make_segments,
     make_unclean,
@@ -38,7 +38,7 @@ def modes(root):
 
 def test_g4_nothing_can_be_read_by_others_whatever_the_umask(tmp_path, umask):
     path = make_unclean(tmp_path / "s1")
-    append_bytes(segment_path(path), b'{"seq":4')
+    write_on(segment_path(path), b'{"seq":4')
     with open_inline(path) as engine:
         assert engine.recovery.quarantined
         for n in (4, 5):

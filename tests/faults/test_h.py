@@ -7,8 +7,8 @@ import pytest
 
 from durasess import EventRejectedError
 from durasess.engine import types
+from tests.faults.tails import write_on
 from tests.support.sessions import (
-    append_bytes,
     make_unclean,
     open_inline,
     open_session,
@@ -54,7 +54,7 @@ def test_h5_line_of_ten_megabytes_comes_back(tmp_path):
 
 def test_h5_line_of_ten_megabytes_that_was_cut_is_a_torn_tail(tmp_path):
     path = make_unclean(tmp_path / "s1")
-    append_bytes(segment_path(path), unacknowledged(path, "x" * 10 * MEBIBYTE)[:-7])
+    write_on(segment_path(path), unacknowledged(path, "x" * 10 * MEBIBYTE)[:-7])
     with open_inline(path) as engine:
         assert engine.state == [1, 2, 3]
         assert engine.recovery.torn.size > 10 * MEBIBYTE

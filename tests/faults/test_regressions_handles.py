@@ -63,11 +63,12 @@ def test_close_in_a_hook_that_lets_the_refusal_through_lets_go_later(tmp_path, s
     open_inline(tmp_path / "s1").close()
 
 
-def test_fstat_that_fails_in_an_append_fails_the_session():
+@pytest.mark.parametrize("kind", ["size", "leads_to"])
+def test_look_at_the_segment_that_fails_in_an_append_fails_the_session(kind):
     files = sim_disk()
     engine = open_sim(files)
     engine.append("t", 1)
-    files.fail("fstat", sticky=True)
+    files.fail(kind, where=paths.segment(1), sticky=True)
     with pytest.raises(SessionFailedError):
         engine.append("t", 2)
     engine.close()
@@ -77,8 +78,8 @@ def test_fstat_that_fails_in_an_append_fails_the_session():
 
 
 KINDS = [
-    "close", "create", "fstat", "listdir", "open", "read_at", "replace", "stat", "sync",
-    "sync_dir", "truncate", "unlink", "write_at",
+    "close", "create", "fstat", "leads_to", "listdir", "open", "read_at", "replace", "size", "stat",
+    "sync", "sync_dir", "truncate", "unlink", "write_at",
 ]  # fmt: skip
 
 

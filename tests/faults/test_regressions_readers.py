@@ -13,9 +13,9 @@ from durasess.engine import codec, frames, paths
 from durasess.engine.files import RealFiles
 from durasess.engine.repair import repair
 from durasess.engine.verify import verify
+from tests.faults.tails import write_on
 from tests.support.sessions import (
     SIM_SEGMENT,
-    append_bytes,
     lines_of,
     make_session,
     make_snapshots,
@@ -117,7 +117,7 @@ class Unwritable(RealFiles):
 @pytest.mark.parametrize("name", [paths.LOCK, paths.OWNER])
 def test_open_with_an_unwritable_lock_file_changes_nothing_at_an_unclean_end(tmp_path, name):
     path = make_unclean(tmp_path / "s1")
-    append_bytes(segment_path(path), unacknowledged(path, 4)[:-9])
+    write_on(segment_path(path), unacknowledged(path, 4)[:-9])
     with unchanged(path), pytest.raises(StorageError) as caught:
         open_inline(path, files=Unwritable(name))
     assert caught.value.errno == errno.EACCES

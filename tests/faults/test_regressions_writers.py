@@ -94,7 +94,7 @@ def together(engine, *batches):
 
 def test_waiting_appends_beyond_the_limit_of_one_commit_come_in_a_later_one(monkeypatch):
     monkeypatch.setattr(writer, "MAX_COMMIT_BYTES", 4000)
-    engine = open_sim(sim_disk(), snapshot_every=1_000_000)
+    engine = open_sim(sim_disk(), snapshot_every=1_000_000, preallocate=0)
     outcomes, sizes = together(engine, *([Draft("t", str(n) * 1000)] for n in range(10)))
     assert [receipts[0].seq for receipts in outcomes] == list(range(1, 11))
     assert max(sizes) < 5000
@@ -104,7 +104,7 @@ def test_waiting_appends_beyond_the_limit_of_one_commit_come_in_a_later_one(monk
 
 def test_batch_beyond_the_limit_of_one_commit_is_one_write_all_the_same(monkeypatch):
     monkeypatch.setattr(writer, "MAX_COMMIT_BYTES", 1000)
-    engine = open_sim(sim_disk(), snapshot_every=1_000_000)
+    engine = open_sim(sim_disk(), snapshot_every=1_000_000, preallocate=0)
     batch = [Draft("t", "x" * 1000), Draft("t", "y" * 1000)]
     outcomes, sizes = together(engine, [Draft("t", 1)], batch, [Draft("t", 2)])
     assert [[one.seq for one in receipts] for receipts in outcomes] == [[1], [2, 3], [4]]

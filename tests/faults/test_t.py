@@ -7,6 +7,7 @@ import time
 import pytest
 
 from durasess import CorruptionError
+from tests.faults.tails import end_of_lines, overwrite, with_and_without_filler, write_on
 from tests.support.sessions import (
     append_bytes,
     drop_line,
@@ -32,10 +33,13 @@ FRAGMENTS = [
 ]
 
 
+@with_and_without_filler
 @pytest.mark.parametrize("fragment", FRAGMENTS)
-def test_t1_half_line_is_set_aside_and_the_next_record_takes_its_seq(tmp_path, fragment):
-    path = make_unclean(tmp_path / "s1")
-    append_bytes(segment_path(path), fragment)
+def test_t1_half_line_is_set_aside_and_the_next_record_takes_its_seq(
+    tmp_path, fragment, preallocate
+):
+    path = make_unclean(tmp_path / "s1", preallocate=preallocate)
+    write_on(segment_path(path), fragment)
     with open_inline(path) as engine:
         assert engine.recovery.torn.size == len(fragment)
         (kept,) = engine.recovery.quarantined
@@ -46,9 +50,11 @@ def test_t1_half_line_is_set_aside_and_the_next_record_takes_its_seq(tmp_path, f
     assert len(lines_of(segment_path(path))) == 5
 
 
-def test_t1_fragment_with_another_seq_or_other_bytes_is_damage(tmp_path):
-    path = make_unclean(tmp_path / "s1")
-    append_bytes(segment_path(path), b'{"seq":9,"ty')
+@with_and_without_filler
+@pytest.mark.parametrize("fragment", [b'{"seq":9,"ty', b"x", b"{}", b'{"seq":4,"ts":"\n', b"\n"])
+def test_t1_fragment_with_another_seq_or_other_bytes_is_damage(tmp_path, fragment, preallocate):
+    path = make_unclean(tmp_path / "s1", preallocate=preallocate)
+    write_on(segment_path(path), fragment)
     with unchanged(path), pytest.raises(CorruptionError):
         open_inline(path)
 
@@ -85,6 +91,66 @@ def test_t2_lines_that_are_lost_doubled_or_out_of_order_are_damage(tmp_path, dam
         open_inline(path)
 
 
+@pytest.mark.parametrize("seq", [1, 2, 3])
+def test_t2_changed_line_of_an_open_segment_with_filler_is_damage(tmp_path, seq):
+    """What stands behind the last line is no evidence of a cut write: that line is whole."""
+    path = make_unclean(tmp_path / "s1")
+    file = segment_path(path)
+    at = file.read_bytes().index(b'{"seq":%d' % seq)
+    overwrite(file, at + 60, b"@@@@")
+    with unchanged(path), pytest.raises(CorruptionError) as caught:
+        open_inline(path)
+    assert (caught.value.seq, caught.value.offset) == (seq, at)
+
+
+@pytest.mark.parametrize("foreign", [b"@@@@", b"\t@", b'{"seq":4}\n', b"\r", b"\n"])
+def test_t2_bytes_inside_the_filler_are_damage(tmp_path, foreign):
+    """No writer leaves a gap that is no whole sector."""
+    path = make_unclean(tmp_path / "s1")
+    file = segment_path(path)
+    overwrite(file, end_of_lines(file) + 50, foreign)
+    with unchanged(path), pytest.raises(CorruptionError):
+        open_inline(path)
+    assert state_of(path) == [1, 2, 3]
+
+
+def test_t2_carriage_return_behind_the_filler_is_damage(tmp_path):
+    """No editor puts it there: nothing ends with a line feed. It is no other writer's work either,
+    for which the session could be opened again later."""
+    path = make_unclean(tmp_path / "s1")
+    file = segment_path(path)
+    overwrite(file, file.stat().st_size - 1, b"\r")
+    with unchanged(path), pytest.raises(CorruptionError):
+        open_inline(path)
+
+
+def test_t2_filler_behind_the_seal_of_the_newest_segment_does_not_turn_into_damage(tmp_path):
+    """It says nothing while the segment is the newest; the next one must not change that."""
+    path = make_session(tmp_path / "s1")
+    append_bytes(segment_path(path), b"\t" * 100)
+    with open_inline(path, snapshot_every=10**9) as engine:
+        assert engine.state == [1, 2, 3]
+        engine.append("counted", 4)
+    with open_inline(path, snapshot_every=10**9) as engine:
+        assert list(event.data for event in engine.events()) == [1, 2, 3, 4]
+        assert engine.damage == ()
+
+
+@pytest.mark.parametrize("where", ["an older segment", "between lines", "before its line feed"])
+def test_t2_filler_anywhere_but_at_the_end_of_the_newest_segment_is_damage(tmp_path, where):
+    path = make_segments(tmp_path / "s1", 2)
+    data = segment_path(path).read_bytes()
+    if where == "an older segment":
+        data += b"\t" * 100
+    elif where == "between lines":
+        data = data.replace(b"\n", b"\n\t\t", 1)
+    else:
+        data = data[:-1] + b"\t\n"
+    segment_path(path).write_bytes(data)
+    with unchanged(path), pytest.raises(CorruptionError):
+        open_inline(path)
+
+
 def test_t4_seq_of_an_event_of_unknown_type_is_counted(tmp_path):
     with open_inline(tmp_path / "s1") as engine:
         for _ in range(10):
@@ -93,12 +159,13 @@ def test_t4_seq_of_an_event_of_unknown_type_is_counted(tmp_path):
         assert engine.append("counted", 1).seq == 11
 
 
-def test_t5_first_event_after_a_torn_tail_is_there_at_the_next_open(tmp_path):
-    path = make_unclean(tmp_path / "s1")
-    append_bytes(segment_path(path), FRAGMENTS[0])
+@with_and_without_filler
+def test_t5_first_event_after_a_torn_tail_is_there_at_the_next_open(tmp_path, preallocate):
+    path = make_unclean(tmp_path / "s1", preallocate=preallocate)
+    write_on(segment_path(path), FRAGMENTS[0])
     assert state_of(path) == [1, 2, 3]
     for expected in (4, 5, 6):
-        engine = open_inline(path)
+        engine = open_inline(path, preallocate=preallocate)
         assert engine.append("counted", expected).seq == expected
         engine.abandon()
     assert state_of(path) == [1, 2, 3, 4, 5, 6]
@@ -116,7 +183,7 @@ def test_t8_temporary_file_is_ignored_by_readers_and_removed_by_a_writer(tmp_pat
     assert not (tmp_path / "s1" / name).exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"\n\n\n\n", b"{}\n"])
+@pytest.mark.parametrize("content", [b"", b"\n", b"\n\n\n\n", b"{}\n", b"\t" * 512, b"{}\n\t\t"])
 def test_t10_segment_without_a_header_is_a_clear_error(tmp_path, content):
     open_inline(tmp_path / "s1").close()
     segment_path(tmp_path / "s1").write_bytes(content)
@@ -125,23 +192,25 @@ def test_t10_segment_without_a_header_is_a_clear_error(tmp_path, content):
     assert state_of(tmp_path / "s1") == []
 
 
-def test_t10_header_alone_and_meta_alone_are_empty_sessions(tmp_path):
+@pytest.mark.parametrize("filler", [b"", b"\t", b"\t" * 4096])
+def test_t10_header_alone_and_meta_alone_are_empty_sessions(tmp_path, filler):
     open_inline(tmp_path / "s1").close()
     assert state_of(tmp_path / "s1") == []
     path = make_unclean(tmp_path / "s2", 1)
     header = lines_of(segment_path(path))[0]
-    segment_path(path).write_bytes(header + b"\n")
+    segment_path(path).write_bytes(header + b"\n" + filler)
     (tmp_path / "s2" / "lock").write_bytes(b"")
     with open_inline(path) as engine:
         assert engine.append("counted", "first").seq == 1
 
 
-def append_until_killed(path):
+def append_until_killed(path, preallocate):
     """A child that appends without an end; the parent kills it."""
     pid = os.fork()
     if pid == 0:
         try:
-            engine = open_session(path, segment_bytes=2000, snapshot_every=7)
+            options = {"segment_bytes": 2000, "snapshot_every": 7, "preallocate": preallocate}
+            engine = open_session(path, **options)
             n = engine.last_seq
             while True:
                 n += 1
@@ -151,12 +220,13 @@ def append_until_killed(path):
     return pid
 
 
-def test_t11_kill_in_the_middle_of_appends_leaves_at_most_one_torn_record(tmp_path):
+@with_and_without_filler
+def test_t11_kill_in_the_middle_of_appends_leaves_at_most_one_torn_record(tmp_path, preallocate):
     path = tmp_path / "s1"
     open_session(path).close()
     seen = 0
-    for round_ in range(30):
-        pid = append_until_killed(path)
+    for round_ in range(12):
+        pid = append_until_killed(path, preallocate)
         time.sleep(0.01 + round_ % 5 * 0.004)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
@@ -201,8 +271,9 @@ def test_t16_file_that_begins_with_foreign_bytes_is_named(tmp_path, name):
     assert any(name in one for one in told)
 
 
-def test_unacknowledged_whole_batch_is_kept_whole(tmp_path):
-    path = make_unclean(tmp_path / "s1")
-    append_bytes(segment_path(path), unacknowledged(path, 4, 5))
+@with_and_without_filler
+def test_unacknowledged_whole_batch_is_kept_whole(tmp_path, preallocate):
+    path = make_unclean(tmp_path / "s1", preallocate=preallocate)
+    write_on(segment_path(path), unacknowledged(path, 4, 5))
     with open_inline(path) as engine:
         assert engine.state == [1, 2, 3, 4, 5]

@@ -5,8 +5,8 @@ import base64
 import pytest
 
 from durasess import CorruptionError
+from tests.faults.tails import with_and_without_filler, write_on
 from tests.support.sessions import (
-    append_bytes,
     make_session,
     make_unclean,
     open_inline,
@@ -20,10 +20,11 @@ from tests.support.sessions import (
 BOM = b"\xef\xbb\xbf"
 
 
-def test_u1_cut_inside_a_character_is_a_torn_tail(tmp_path):
-    path = make_unclean(tmp_path / "s1")
+@with_and_without_filler
+def test_u1_cut_inside_a_character_is_a_torn_tail(tmp_path, preallocate):
+    path = make_unclean(tmp_path / "s1", preallocate=preallocate)
     line = unacknowledged(path, "café")
-    append_bytes(segment_path(path), line[: line.index("é".encode()) + 1])
+    write_on(segment_path(path), line[: line.index("é".encode()) + 1])
     assert state_of(path) == [1, 2, 3]
     with open_inline(path) as engine:
         assert engine.append("counted", "é").seq == 4

@@ -1,11 +1,14 @@
 """FAULTS W, as far as they concern one writer: order, foreign writes, readers beside a writer."""
 
+import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from durasess import CorruptionError, FencedError
+from tests.faults.tails import with_and_without_filler, write_on
 from tests.support.sessions import (
     append_bytes,
     make_session,
@@ -13,24 +16,63 @@ from tests.support.sessions import (
     open_inline,
     open_session,
     segment_path,
+    state_of,
     swap_lines,
     unacknowledged,
     unchanged,
 )
 
 
-def test_w5_foreign_append_fences_the_handle_and_the_file_stays_consistent(tmp_path):
+@with_and_without_filler
+def test_w5_foreign_append_fences_the_handle_and_the_file_stays_consistent(tmp_path, preallocate):
+    """Behind filler the foreign line follows nothing, so it is set aside and kept."""
+    path = make_session(tmp_path / "s1")
+    engine = open_inline(path, preallocate=preallocate)
+    engine.append("counted", 4)
+    foreign = unacknowledged(path, "foreign")
+    append_bytes(segment_path(path, 2), foreign)
+    for _ in range(2):
+        with pytest.raises(FencedError):
+            engine.append("counted", 5)
+    engine.close()
+    with open_inline(path) as again:
+        assert again.state == [1, 2, 3, 4, "foreign"][: 4 if preallocate else 5]
+        assert len(again.recovery.quarantined) == (1 if preallocate else 0)
+        for kept in again.recovery.quarantined:
+            assert Path(kept).read_bytes().endswith(foreign)
+
+
+@pytest.mark.parametrize("longer", [True, False])
+def test_w5_foreign_line_over_the_filler_is_overwritten_or_told_and_nothing_is_lost(
+    tmp_path, longer
+):
+    """The size does not tell of it, since it stays. What this handle acknowledges is there all the
+    same; what is left of a longer foreign line is damage, not a torn tail."""
     path = make_session(tmp_path / "s1")
     engine = open_inline(path)
     engine.append("counted", 4)
-    append_bytes(segment_path(path, 2), unacknowledged(path, "foreign"))
-    with pytest.raises(FencedError):
-        engine.append("counted", 5)
-    with pytest.raises(FencedError):
-        engine.append("counted", 5)
-    engine.close()
-    with open_inline(path) as again:
-        assert again.state == [1, 2, 3, 4, "foreign"]
+    foreign = unacknowledged(path, "f" * (500 if longer else 1))
+    write_on(segment_path(path, 2), foreign)
+    assert engine.append("counted", "mine").seq == 5
+    engine.abandon()
+    if longer:
+        with unchanged(path), pytest.raises(CorruptionError) as caught:
+            open_inline(path)
+        assert caught.value.seq == 6
+        assert state_of(path) == [1, 2, 3, 4, "mine"]
+    else:
+        with open_inline(path) as again:
+            assert (again.state, again.recovery.torn) == ([1, 2, 3, 4, "mine"], None)
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 511, 600, 32_767])
+def test_w5_file_cut_or_grown_in_its_filler_fences_the_handle(tmp_path, size):
+    engine = open_inline(tmp_path / "s1")
+    engine.append("counted", 1)
+    os.truncate(segment_path(tmp_path / "s1"), size)
+    with pytest.raises(FencedError, match=f"its size is {size} bytes, not the 32768 written here"):
+        engine.append("counted", 2)
+    engine.abandon()
 
 
 def test_w5_truncated_file_fences_the_handle(tmp_path):

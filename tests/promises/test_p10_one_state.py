@@ -8,10 +8,11 @@ import enum
 import math
 import uuid
 
+import msgspec
 import pytest
 
 from durasess import EventRejectedError
-from durasess.engine import codec
+from durasess.engine.drafting import Drafting
 from tests.support.sessions import open_inline, state_of
 
 
@@ -93,17 +94,29 @@ def test_p10_validator_sees_what_will_be_read_back(tmp_path):
     assert seen == [[1, [2]]]
 
 
+def test_p10_validator_that_changes_its_draft_does_not_reach_the_log_or_the_state(tmp_path):
+    def greedy(_state, draft):
+        draft.data["list"].append("mine")
+
+    given = {"list": [1]}
+    with open_inline(tmp_path / "s1", validate=greedy) as engine:
+        engine.append("t", given)
+        assert given == {"list": [1]}
+        live = kinds(engine.state)
+        assert kinds(state_of(tmp_path / "s1")) == live
+
+
 def test_p10_has_teeth_a_reducer_that_gets_the_callers_objects_differs(tmp_path, monkeypatch):
     given = {"t": (1, 2)}
-    real = codec.event
+    real = Drafting.prepared
 
-    def callers_own(line, *, proven=True):
-        import msgspec
-
-        return msgspec.structs.replace(real(line, proven=proven), data=given)
+    def callers_own(drafting, draft):
+        prepared = real(drafting, draft)
+        draft = msgspec.structs.replace(prepared.draft, data=given)
+        return msgspec.structs.replace(prepared, draft=draft)
 
     engine = open_inline(tmp_path / "s1")
-    monkeypatch.setattr(codec, "event", callers_own)
+    monkeypatch.setattr(Drafting, "prepared", callers_own)
     engine.append("t", given)
     monkeypatch.undo()
     assert kinds(state_of(tmp_path / "s1")) != kinds(engine.state)

@@ -6,16 +6,20 @@ import signal
 import pytest
 
 from durasess.engine.log import Log
+from tests.faults.tails import in_small_steps, with_and_without_filler
 from tests.support.power_cuts import problems
 from tests.support.sessions import open_session, state_of
 
 
-def test_p1_acknowledged_events_survive_every_power_cut():
-    assert problems([1, 2, "rotate", 1]) == []
+@in_small_steps
+def test_p1_acknowledged_events_survive_every_power_cut(preallocate):
+    assert problems([1, 2, "rotate", 1], preallocate=preallocate) == []
 
 
-def test_p1_acknowledged_events_survive_snapshots_and_restarts():
-    assert problems([1, "snapshot", 1, "reopen", 1, "abandon", 1]) == []
+@in_small_steps
+def test_p1_acknowledged_events_survive_snapshots_and_restarts(preallocate):
+    history = [1, "snapshot", 1, "reopen", 1, "abandon", 1]
+    assert problems(history, preallocate=preallocate) == []
 
 
 def test_p1_has_teeth_acknowledging_before_the_sync_loses_events(monkeypatch):
@@ -37,13 +41,19 @@ def test_p1_has_teeth_without_the_directory_sync_of_a_segment_events_are_lost(mo
     assert problems([1]) != []
 
 
+def test_p1_has_teeth_filler_that_stays_behind_a_seal_costs_the_log(monkeypatch):
+    monkeypatch.setattr(Log, "_cut_filler", lambda log, size: None)
+    assert problems([1, "rotate", 1], preallocate=2048) != []
+
+
+@with_and_without_filler
 @pytest.mark.parametrize("batch", [1, 5])
-def test_p1_acknowledged_events_survive_kill_9(tmp_path, batch):
+def test_p1_acknowledged_events_survive_kill_9(tmp_path, batch, preallocate):
     reader, told = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            engine = open_session(tmp_path / "s1")
+            engine = open_session(tmp_path / "s1", preallocate=preallocate)
             engine.append_many([("t", n) for n in range(batch)])
             os.write(told, b"x")
             signal.pause()

@@ -1,16 +1,20 @@
 """P3: damage that is not an interrupted last batch is reported; nothing is changed until an
 explicit repair, which keeps what it removes."""
 
+import itertools
+
 import pytest
 
 from durasess import CorruptionError, DurasessError
 from durasess.engine import codec
 from durasess.engine.repair import repair
+from durasess.engine.types import FILLER, SECTOR
 from durasess.engine.verify import verify
 from tests.support.sessions import SIM_PATH, open_sim, sim_disk
 from tests.support.sim_files import SimFiles
 
 EXPECTED = [1, 2, 3, 4, 5, 6]
+ACTIVE = f"{SIM_PATH}/events_0002.jsonl"
 
 
 def whole_tree():
@@ -62,6 +66,102 @@ def test_p3_changed_or_missing_bytes_are_told_or_harmless(harm):
         assert found in (EXPECTED, "refused"), f"{path} at byte {at}: {found}"
         told += found == "refused"
     assert told > 500
+
+
+def open_tree(last, *, preallocate=SECTOR):
+    """The last segment has no seal and filler behind its last line; the last event is `last`. And
+    the receipt of that event."""
+    files = sim_disk()
+    engine = open_sim(files, snapshot_every=10**9, preallocate=preallocate)
+    engine.append("t", 1)
+    engine.rotate()
+    engine.append("t", 2)
+    engine.append_many([("t", 3), ("t", 4)])
+    receipt = engine.append("t", last)
+    engine.abandon()
+    tree = files.tree()
+    assert tree[ACTIVE].endswith(FILLER * 10)
+    return tree, receipt
+
+
+def without_anchor(tree):
+    """As after a power cut: the anchor is written without a sync."""
+    return {**tree, f"{SIM_PATH}/lock": b""}
+
+
+def each_bit(data, places):
+    """The bytes with one bit changed, for every bit of the bytes at these places."""
+    for at, bit in itertools.product(places, range(8)):
+        yield at, data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
+
+
+def told(tree, expected, receipt):
+    """ "refused", "by the receipt" when whole batches at the end are missing, or "harmless"."""
+    found = outcome(tree)
+    if found == "refused":
+        return found
+    if found == expected:
+        return "harmless"
+    assert found in ([1], [1, 2], [1, 2, 3, 4]), f"{found} is no prefix of whole batches"
+    missing = f"{len(expected) - len(found)} acknowledged events are missing"
+    with pytest.raises(CorruptionError, match=missing):
+        open_sim(SimFiles.from_tree(tree), at_least=receipt)
+    return "by the receipt"
+
+
+@pytest.mark.parametrize("anchor", [True, False])
+def test_p3_every_flip_in_an_open_segment_with_filler_is_told_or_harmless(anchor):
+    expected = [1, 2, 3, 4, "I)\t"]
+    tree, receipt = open_tree(expected[-1], preallocate=3 * SECTOR)
+    tree = tree if anchor else without_anchor(tree)
+    lines, size = len(tree[ACTIVE].rstrip(FILLER)), len(tree[ACTIVE])
+    in_filler = [at for at in range(lines, size) if at < lines + 20 or (at + 1) % SECTOR < 3]
+    for at, changed in each_bit(tree[ACTIVE], [*range(lines), *in_filler]):
+        how = told({**tree, ACTIVE: changed}, expected, receipt)
+        # One byte at the beginning of a sector may be what is left of a write that was lost.
+        allowed = ["refused", "harmless"] if at in in_filler else ["refused"]
+        assert how in allowed, f"byte {at}: {how}"
+
+
+def blanked(data, start, end):
+    """Every run of bytes between two places lost, zeros or filler in its place."""
+    for blank in (b"\0", FILLER):
+        for first in range(start, end, 7):
+            for last in range(first + 1, end + 1, 13):
+                yield data[:first] + blank * (last - first) + data[last:]
+
+
+@pytest.mark.parametrize("anchor", [True, False])
+@pytest.mark.parametrize("harm", ["cut", "lost bytes", "lost sectors"])
+def test_p3_what_is_cut_off_or_lost_of_an_open_segment_with_filler_is_told_or_harmless(
+    anchor, harm
+):
+    """Without the anchor what is missing at the end may look as if it had never been acknowledged;
+    then it is the receipt that tells."""
+    expected = [1, 2, 3, 4, "x" * 1200]
+    tree, receipt = open_tree(expected[-1])
+    tree = tree if anchor else without_anchor(tree)
+    data = tree[ACTIVE]
+    if harm == "cut":
+        harmed = [data[:size] for size in range(len(data))]
+        harmed += [data[:size] + FILLER * (len(data) - size) for size in range(len(data))]
+    elif harm == "lost bytes":
+        start = data.index(b'{"seq":3')
+        harmed = list(blanked(data, start, start + 250))
+    else:
+        sectors = range(len(data) // SECTOR)
+        harmed = [
+            b"".join(
+                blank * SECTOR if number in lost else data[number * SECTOR : (number + 1) * SECTOR]
+                for number in sectors
+            )
+            for blank in (b"\0", FILLER)
+            for count in range(1, len(sectors) + 1)
+            for lost in itertools.combinations(sectors, count)
+        ]
+    found = [told({**tree, ACTIVE: changed}, expected, receipt) for changed in harmed]
+    assert found.count("refused") > 3
+    assert (found.count("by the receipt") > 0) == (not anchor and harm != "lost bytes")
 
 
 def test_p3_has_teeth_without_checksums_changes_go_unnoticed(monkeypatch):
@@ -133,3 +233,20 @@ def test_p3_repair_keeps_every_byte_it_takes_out():
     kept = [data for name, data in files.tree().items() if "/quarantine/" in name]
     for name in (path, f"{SIM_PATH}/events_0003.jsonl"):
         assert tree[name] in kept
+
+
+@pytest.mark.parametrize("seq", [2, 3, 5])
+def test_p3_repair_of_an_open_segment_with_filler_keeps_every_byte_it_takes_out(seq):
+    tree, _ = open_tree(5)
+    assert tree[ACTIVE].count(b'"data":%d' % seq) == 1
+    tree[ACTIVE] = tree[ACTIVE].replace(b'"data":%d' % seq, b'"data":9')
+    files = SimFiles.from_tree(tree)
+    repair(SIM_PATH, files=files, apply=True)
+    assert verify(SIM_PATH, files=files).damage == []
+    kept = [data for name, data in files.tree().items() if "/quarantine/" in name]
+    assert any(tree[ACTIVE].rstrip(FILLER) in data for data in kept)
+    with open_sim(files) as engine:
+        assert engine.state == {2: [1], 3: [1, 2], 5: [1, 2, 3, 4]}[seq]
+        assert engine.append("t", "new").seq == len(engine.state)
+    with open_sim(files) as again:
+        assert again.state[-1] == "new"

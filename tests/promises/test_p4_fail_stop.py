@@ -5,9 +5,12 @@ import errno
 
 import pytest
 
-from durasess import SessionFailedError, StorageError
+from durasess import CorruptionError, SessionFailedError, StorageError
 from durasess.engine.log import Log
-from tests.support.sessions import open_sim, sim_disk
+from tests.faults.tails import with_and_without_filler
+from tests.support.crash_states import crash_states
+from tests.support.power_cuts import QUICK
+from tests.support.sessions import START_NS, clock, open_sim, sim_disk
 from tests.support.sim_files import SimFiles
 
 SEGMENT = "events_0001.jsonl"
@@ -83,9 +86,27 @@ def test_p4_write_that_cannot_be_cut_back_ends_the_handle(files):
         assert again.state == [1]
 
 
-@pytest.mark.parametrize("taken", [0, 1, 30, -1])
-def test_p4_short_write_is_cut_back_and_the_handle_lives_on(files, taken):
+def test_p4_seal_whose_filler_cannot_be_cut_off_ends_the_handle_and_loses_nothing(files):
     engine = open_sim(files)
+    engine.append("t", 1)
+    files.fail("truncate", where=SEGMENT)
+    with pytest.raises(SessionFailedError) as caught:
+        engine.rotate()
+    assert (caught.value.unknown, caught.value.seq) == (None, 1)
+    with pytest.raises(SessionFailedError):
+        engine.append("t", 2)
+    engine.close()
+    with open_sim(files) as again:
+        assert again.state == [1]
+        assert again.append("t", 2).seq == 2
+    with open_sim(files) as again:
+        assert again.state == [1, 2]
+
+
+@with_and_without_filler
+@pytest.mark.parametrize("taken", [0, 1, 30, -1])
+def test_p4_short_write_is_cut_back_and_the_handle_lives_on(files, taken, preallocate):
+    engine = open_sim(files, preallocate=preallocate)
     engine.append("t", 1)
     files.short_write(taken, then=None, where=SEGMENT)
     with pytest.raises(StorageError) as caught:
@@ -99,7 +120,7 @@ def test_p4_short_write_is_cut_back_and_the_handle_lives_on(files, taken):
 
 def test_p4_has_teeth_without_the_cut_the_rest_of_a_short_write_harms_the_log(files, monkeypatch):
     monkeypatch.setattr(Log, "_cut_back", lambda log, error, after: None)
-    engine = open_sim(files)
+    engine = open_sim(files, preallocate=0)
     engine.append("t", 1)
     files.short_write(30, then=None, where=SEGMENT)
     with pytest.raises(StorageError):
@@ -109,12 +130,50 @@ def test_p4_has_teeth_without_the_cut_the_rest_of_a_short_write_harms_the_log(fi
     engine.abandon()
 
 
+def refused_after_a_short_write(files):
+    """How many of the disks that a power cut may leave are refused, when a write was cut short in
+    the filler and another one took its place."""
+    engine = open_sim(files, preallocate=4096)
+    engine.append("t", 1)
+    files.short_write(900, then=None, where=SEGMENT)
+    with pytest.raises(StorageError):
+        engine.append("t", "a" * 1200)
+    engine.append("t", "b" * 1200)
+    engine.abandon()
+    refused = 0
+    for state in crash_states(files.base, files.log, QUICK):
+        try:
+            open_sim(SimFiles.from_tree(state.tree), clock=clock(2 * START_NS)).abandon()
+        except CorruptionError:
+            refused += 1
+    return refused
+
+
+def test_p4_power_cut_does_not_mix_a_short_write_with_the_next(files):
+    """In the filler a short write leaves no size behind that would tell of it."""
+    assert refused_after_a_short_write(files) == 0
+
+
+def test_p4_has_teeth_without_the_sync_of_the_cut_two_writes_mix(files, monkeypatch):
+    def unsynced(log, error, after):
+        log._disk.truncate(log._fd, log.offset)
+        log._size = log.offset
+
+    monkeypatch.setattr(Log, "_cut_back", unsynced)
+    assert refused_after_a_short_write(files) > 0
+
+
+@with_and_without_filler
 @pytest.mark.parametrize(
-    "kind", ["write_at", "sync", "fstat", "stat", "create", "replace", "sync_dir", "truncate"]
-)
+    "kind",
+    ["write_at", "sync", "size", "leads_to", "fstat", "stat", "create", "replace", "sync_dir",
+     "truncate"],
+)  # fmt: skip
 @pytest.mark.parametrize("nth", range(1, 6))
-def test_p4_any_call_that_fails_once_leaves_a_clean_error_and_no_loss(files, kind, nth):
-    engine = open_sim(files, segment_bytes=500, snapshot_every=3)
+def test_p4_any_call_that_fails_once_leaves_a_clean_error_and_no_loss(
+    files, kind, nth, preallocate
+):
+    engine = open_sim(files, segment_bytes=500, snapshot_every=3, preallocate=preallocate)
     acknowledged = []
     files.fail(kind, nth=nth)
     for n in range(12):

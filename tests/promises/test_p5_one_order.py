@@ -6,7 +6,6 @@ import threading
 import pytest
 
 from durasess import SessionLockedError
-from durasess.engine import log
 from tests.support.sessions import open_session, open_sim, sim_disk
 
 
@@ -101,13 +100,11 @@ def test_p5_refused_and_failed_appends_use_no_seq():
 
 def test_p5_has_teeth_a_writer_that_does_not_look_mixes_with_a_foreign_one(monkeypatch):
     files = sim_disk()
-    engine = open_sim(files)
+    engine = open_sim(files, preallocate=0)
     engine.append("t", 1)
     fd = files.open("/store/s1/events_0001.jsonl", write=True)
-    size = files.fstat(fd).size
-    files.write_at(fd, b'{"seq":2}\n' * 20, size)
-    real = log.files.FileStat
-    monkeypatch.setattr(files, "fstat", lambda fd: real((0, 0), engine._writer._log.offset, False))
+    files.write_at(fd, b'{"seq":2}\n' * 20, files.size(fd))
+    monkeypatch.setattr(files, "size", lambda fd: engine._writer._log._size)
     monkeypatch.setattr(engine._writer, "check_owner", lambda: None)
     engine.append("t", 2)
     monkeypatch.undo()

@@ -61,12 +61,12 @@ def test_p6_both_harmed_after_a_prune_is_told():
 
 @pytest.mark.parametrize("history", [[1, "snapshot", 1, "snapshot", 1], [2, "snapshot", "prune"]])
 def test_p6_power_cuts_during_snapshots_and_prunes_lose_nothing(history):
-    assert problems(history) == []
+    assert problems(history, preallocate=2048) == []
 
 
 def test_p6_power_cuts_while_a_prune_deletes_lose_nothing():
     history = list(itertools.chain.from_iterable([1, "snapshot"] for _ in range(3)))
-    assert problems([*history, "prune", 1]) == []
+    assert problems([*history, "prune", 1], preallocate=2048) == []
 
 
 def test_p6_has_teeth_a_forged_snapshot_is_believed_without_metas_word(monkeypatch):

@@ -1,6 +1,9 @@
 """P8: time and memory to be ready again depend on the state and the tail, not on the history."""
 
+import pytest
+
 from durasess.engine.files import RealFiles
+from durasess.engine.types import PREALLOCATE
 from tests.support.sessions import open_inline
 
 
@@ -32,9 +35,10 @@ class Counting(RealFiles):
         raise AssertionError("an open never lists the directory")
 
 
-def session(path, events, *, tail=20):
+def session(path, events, *, tail=20, preallocate=0):
     """Many segments and snapshots, then a tail."""
-    engine = open_inline(path, initial=int, apply=count, segment_bytes=4000)
+    options = {"initial": int, "apply": count, "segment_bytes": 4000, "preallocate": preallocate}
+    engine = open_inline(path, **options)
     for start in range(0, events, 250):
         engine.append_many([("t", n) for n in range(start, start + 250)])
         engine.snapshot()
@@ -50,9 +54,10 @@ def cost(path):
     return files.bytes, files.opened, files.stats
 
 
-def test_p8_open_of_a_ten_times_longer_history_reads_the_same(tmp_path):
-    session(tmp_path / "s1", 1000)
-    session(tmp_path / "s2", 10_000)
+@pytest.mark.parametrize("preallocate", [0, PREALLOCATE])
+def test_p8_open_of_a_ten_times_longer_history_reads_the_same(tmp_path, preallocate):
+    session(tmp_path / "s1", 1000, preallocate=preallocate)
+    session(tmp_path / "s2", 10_000, preallocate=preallocate)
     short, long = cost(tmp_path / "s1"), cost(tmp_path / "s2")
     assert long[1:] == short[1:]
     assert abs(long[0] - short[0]) < 200
@@ -67,6 +72,14 @@ def test_p8_has_teeth_without_the_snapshot_the_whole_history_is_read(tmp_path):
     engine = open_inline(str(tmp_path / "s1"), initial=int, apply=count, files=files, mode="read")
     assert engine.recovery.replayed == 1020
     assert files.bytes > 10 * expected
+
+
+def test_p8_filler_costs_an_open_less_than_one_step(tmp_path):
+    session(tmp_path / "s1", 1000)
+    session(tmp_path / "s2", 1000, preallocate=PREALLOCATE)
+    without, with_filler = cost(tmp_path / "s1"), cost(tmp_path / "s2")
+    assert with_filler[1:] == without[1:]
+    assert 0 < with_filler[0] - without[0] < PREALLOCATE
 
 
 def test_p8_append_reads_nothing(tmp_path):

@@ -5,6 +5,7 @@ a rule and see the check go red.
 """
 
 import errno
+import itertools
 import os
 import re
 import subprocess
@@ -22,10 +23,14 @@ from durasess import (
 )
 from durasess.engine import codec, files, lock, snapshot, survey
 from durasess.engine.log import Log
+from durasess.engine.types import FILLER
+from tests.faults.tails import end_of_lines, with_and_without_filler, write_on
 from tests.support.power_cuts import problems
 from tests.support.sessions import (
     SIM_PATH,
+    START_NS,
     append_bytes,
+    clock,
     drop_line,
     lines_of,
     make_segments,
@@ -80,14 +85,15 @@ def names(files):
 
 
 def unsynced_segment_writes(files):
-    """(writes to segments that are not synced, the operation) at each operation of the log."""
+    """(segments with a write that is not synced, the operation) at each operation of the log. A cut
+    takes back a write that begins behind it, not one that it only takes the filler from."""
     known = names(files)
     waiting = {}
     for op in files.log:
         yield dict(waiting), op
         if op.kind == "write" and any(SEGMENT.match(name) for name in known[op.node]):
-            waiting[op.node] = waiting.get(op.node, 0) + 1
-        elif op.kind in ("sync", "truncate"):
+            waiting.setdefault(op.node, op.offset)
+        elif op.kind == "sync" or (op.kind == "truncate" and op.offset <= waiting.get(op.node, -1)):
             waiting.pop(op.node, None)
 
 
@@ -266,26 +272,31 @@ def test_r9_next_open_does_not_trust_pages_that_may_differ_from_the_disk(disk):
         assert again.state == [1, 2, 3]
 
 
-def test_r10_short_write_is_cut_back_to_the_last_whole_batch(disk):
-    engine = open_sim(disk)
+@with_and_without_filler
+def test_r10_short_write_is_cut_back_to_the_last_whole_batch(disk, preallocate):
+    """The filler goes with it: what a write left in it must not be mixed with the next."""
+    engine = open_sim(disk, preallocate=preallocate)
     engine.append("t", 1)
     before = disk.tree()[f"{SIM_PATH}/events_0001.jsonl"]
     disk.short_write(-1, then=None, where="events_0001.jsonl")
     with pytest.raises(StorageError):
         engine.append("t", 2)
-    assert disk.tree()[f"{SIM_PATH}/events_0001.jsonl"] == before
+    assert disk.tree()[f"{SIM_PATH}/events_0001.jsonl"] == before.rstrip(FILLER)
+    assert [op.kind for op in disk.log[-2:]] == ["truncate", "sync"]
     assert engine.append("t", 2).seq == 2
     engine.close()
 
 
-def test_r10_line_without_its_line_feed_is_no_event_for_a_reader(tmp_path):
-    path = make_unclean(tmp_path / "s1")
-    append_bytes(segment_path(path), unacknowledged(path, 4)[:-1])
+@with_and_without_filler
+def test_r10_line_without_its_line_feed_is_no_event_for_a_reader(tmp_path, preallocate):
+    path = make_unclean(tmp_path / "s1", preallocate=preallocate)
+    write_on(segment_path(path), unacknowledged(path, 4)[:-1])
     assert state_of(path) == [1, 2, 3]
-    assert codec.event(segment_path(path).read_bytes().split(b"\n")[-1]).data == 4
+    text = segment_path(path).read_bytes().split(b"\n")[-1]
+    assert codec.event(text.rstrip(FILLER)).data == 4
 
 
-@pytest.mark.parametrize("kind", ["write_at", "sync", "stat"])
+@pytest.mark.parametrize("kind", ["write_at", "sync", "size", "leads_to"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, SystemExit, RuntimeError])
 def test_r11_any_exception_in_a_commit_fails_the_handle(disk, monkeypatch, kind, error):
     engine = open_sim(disk)
@@ -389,9 +400,10 @@ def test_r14_directory_sync_that_fails_stops_the_handle(disk):
         assert again.append("t", 1).seq == 1
 
 
-@pytest.mark.parametrize("foreign", [b"x", b'{"seq":2}\n', b"\0" * 512])
-def test_r15_foreign_growth_is_seen_before_the_next_append(tmp_path, foreign):
-    engine = open_inline(tmp_path / "s1")
+@with_and_without_filler
+@pytest.mark.parametrize("foreign", [b"x", b'{"seq":2}\n', b"\0" * 512, b"\t", b"\t" * 32768])
+def test_r15_foreign_growth_is_seen_before_the_next_append(tmp_path, foreign, preallocate):
+    engine = open_inline(tmp_path / "s1", preallocate=preallocate)
     engine.append("t", 1)
     append_bytes(segment_path(tmp_path / "s1"), foreign)
     before = segment_path(tmp_path / "s1").read_bytes()
@@ -399,6 +411,71 @@ def test_r15_foreign_growth_is_seen_before_the_next_append(tmp_path, foreign):
         engine.append("t", 2)
     assert segment_path(tmp_path / "s1").read_bytes() == before
     engine.close()
+
+
+def test_r15_foreign_append_behind_the_filler_is_seen_wherever_the_writer_is_in_it(tmp_path):
+    """Not only when the next line would not fit: the size is looked at before each append."""
+    engine = open_inline(tmp_path / "s1")
+    for n in range(5):
+        engine.append("t", n)
+    end = end_of_lines(segment_path(tmp_path / "s1"))
+    foreign = unacknowledged(tmp_path / "s1", "foreign")
+    append_bytes(segment_path(tmp_path / "s1"), foreign)
+    with pytest.raises(FencedError, match=r"its size is \d+ bytes, not the 32768 written here"):
+        engine.append("t", 5)
+    assert (engine.state, engine.last_seq) == ([0, 1, 2, 3, 4], 5)
+    engine.close()
+    with open_inline(tmp_path / "s1") as again:
+        assert (again.state, again.recovery.torn.offset) == ([0, 1, 2, 3, 4], end)
+
+
+def test_r15_stale_writer_that_overwrites_its_filler_is_stopped_by_the_name(disk, monkeypatch):
+    """Its file keeps its size, so only the name tells: an open by another has put a new file in
+    its place. What the stale writer puts into the old file is in no log and is not acknowledged."""
+    stale = open_sim(disk)
+    stale.append("t", 1)
+    disk.unlink(f"{SIM_PATH}/owner")
+    with open_sim(disk, clock=clock(2 * START_NS)) as second:
+        monkeypatch.setattr(stale._writer, "check_owner", lambda: None)
+        with pytest.raises(FencedError, match="the name leads to another file now"):
+            stale.append("t", "stale")
+        assert (stale.state, stale.last_seq) == ([1], 1)
+        with pytest.raises(FencedError):
+            stale.append("t", "stale")
+        stale.abandon()
+        assert second.append("t", 2).seq == 2
+    with open_sim(disk) as again:
+        assert (again.state, again.damage) == ([1, 2], ())
+
+
+@pytest.mark.parametrize(
+    "call, name",
+    [("open", "lock"), ("create", "events_0001.jsonl.tmp")],
+    ids=["before the copy is read", "before the copy takes the name"],
+)
+def test_r15_writer_that_is_alive_beside_an_open_is_seen_by_what_it_puts_into_its_filler(
+    disk, monkeypatch, call, name
+):
+    """The size stays, so all bytes behind the last whole batch are compared (R12)."""
+    alive = open_sim(disk)
+    alive.append("t", 1)
+    disk.unlink(f"{SIM_PATH}/owner")
+    monkeypatch.setattr(alive._writer, "check_owner", lambda: None)
+    real = getattr(disk, call)
+    meanwhile = []
+
+    def appended_meanwhile(path, **how):
+        if path.endswith(name) and not meanwhile and (call == "create" or how == {"write": True}):
+            meanwhile.append(alive.append("t", 2).seq)
+        return real(path, **how)
+
+    monkeypatch.setattr(disk, call, appended_meanwhile)
+    with pytest.raises(FencedError, match="Another writer is at work; nothing was replaced"):
+        open_sim(disk, clock=clock(2 * START_NS))
+    assert meanwhile == [2]
+    assert alive.append("t", 3).seq == 3
+    alive.abandon()
+    assert open_sim(disk, mode="read").state == [1, 2, 3]
 
 
 def test_r15_holds_under_python_o(tmp_path):
@@ -426,25 +503,109 @@ def test_r15_holds_under_python_o(tmp_path):
 # Read path
 
 
-def test_r16_only_the_last_batch_of_the_active_segment_can_be_torn(tmp_path):
-    path = make_unclean(tmp_path / "s1")
+@pytest.mark.parametrize("blank", [b"\0", FILLER])
+@pytest.mark.parametrize("filler", [b"", FILLER, FILLER * 511, FILLER * 512, FILLER * 3000])
+def test_r16_only_the_last_batch_of_the_active_segment_can_be_torn(tmp_path, blank, filler):
+    """With any filler behind the write, and with zeros or the filler under it where it is lost."""
+    path = make_unclean(tmp_path / "s1", preallocate=0)
     file = segment_path(path)
     whole = file.read_bytes()
     line = unacknowledged(path, "x" * 2000)
     hole = len(whole) // 512 * 512 + 512
-    with_hole = bytearray(whole + line)
-    with_hole[hole : hole + 512] = bytes(512)
-    for torn in (whole + line[:50], whole + bytes(700), bytes(with_hole)):
-        file.write_bytes(torn)
+
+    def with_hole(size):
+        content = whole + line
+        return content[:hole] + blank * size + content[hole + size :]
+
+    for torn in (line[:50], line[:-1], b"\0" * 700, b"\0", with_hole(512)[len(whole) :]):
+        file.write_bytes(whole + torn + filler)
         assert open_session(path, mode="read").damage == ()
-    small_hole = bytearray(whole + line)
-    small_hole[hole : hole + 100] = bytes(100)
-    flipped = whole + line.replace(b'"counted"', b'"cOunted"')
-    for damage in (bytes(small_hole), flipped, whole[:-40] + bytes(40)):
-        file.write_bytes(damage)
+        assert open_session(path, mode="read").recovery.torn.size == len(torn)
+    file.write_bytes(whole + filler)
+    assert open_session(path, mode="read").recovery.torn is None
+    flipped = line.replace(b'"counted"', b'"cOunted"')
+    last = lines_of(file)[-1]
+    damaged = [
+        with_hole(100),
+        with_hole(511),
+        with_hole(513),
+        whole + flipped,
+        whole + b"\n",
+        whole + line[:50] + b"\n",
+        whole + line + FILLER + line,
+        whole[:-40] + b"\0" * 40,
+        whole[: -len(last) - 1] + last[:-1] + b" \n",
+    ]
+    for content in damaged:
+        file.write_bytes(content + filler)
         with unchanged(path), pytest.raises(CorruptionError):
             open_inline(path)
     file.write_bytes(whole)
+
+
+@pytest.mark.parametrize("blank", [b"\0", FILLER])
+def test_r16_lost_sectors_of_one_batch_are_torn_in_every_combination(disk, blank):
+    """Whatever is there of the write in flight, the batches before it come back; all of them, when
+    nothing is lost."""
+    engine = open_sim(disk, preallocate=512)
+    engine.append("t", 1)
+    segment = f"{SIM_PATH}/events_0001.jsonl"
+    before = disk.tree()
+    start = len(before[segment].rstrip(FILLER))
+    engine.append_many([("t", "a" * 400), ("t", "b" * 400), ("t", "c" * 400)])
+    engine.abandon()
+    written = disk.tree()[segment]
+    end = len(written.rstrip(FILLER))
+    bounds = [start, *range((start // 512 + 1) * 512, end, 512), end]
+    pieces = list(itertools.pairwise(bounds))
+    assert len(pieces) >= 3
+    for count in range(1, len(pieces) + 1):
+        for lost in itertools.combinations(pieces, count):
+            data = bytearray(written)
+            for first, last in lost:
+                data[first:last] = blank * (last - first)
+            with open_sim(SimFiles.from_tree({**before, segment: bytes(data)})) as again:
+                assert again.state == [1], lost
+    with open_sim(SimFiles.from_tree({**before, segment: written})) as again:
+        assert again.state == [1, "a" * 400, "b" * 400, "c" * 400]
+
+
+def test_r16_sealed_segment_is_without_filler_before_its_seal_counts(disk):
+    """Cut off behind the seal's write and before its sync: a crash leaves both or has neither
+    sealed, and no name or floor is published in between."""
+    busy(disk)
+    seals = [
+        index
+        for index, op in enumerate(disk.log)
+        if op.kind == "write" and op.data.startswith(b'{"seal":')
+    ]
+    cut = 0
+    for index in seals:
+        seal, *after = disk.log[index : index + 3]
+        if after[0].kind == "truncate":
+            assert after[0].node == seal.node
+            assert after[0].offset == seal.offset + len(seal.data.rstrip(FILLER))
+            cut += 1
+            del after[0]
+        assert (after[0].kind, after[0].node) == ("sync", seal.node)
+    assert cut > 3
+
+
+@pytest.mark.parametrize("filler", [FILLER, FILLER * 512])
+def test_r16_filler_behind_a_seal_is_nothing_in_the_newest_segment_and_damage_before_it(
+    tmp_path, filler
+):
+    path = make_segments(tmp_path / "s1", 2)
+    for number in (2, 1):
+        data = segment_path(path, number).read_bytes()
+        segment_path(path, number).write_bytes(data + filler)
+        if number == 2:
+            assert open_session(path, mode="read").damage == ()
+            assert open_session(path, mode="read").recovery.torn is None
+        else:
+            with unchanged(path), pytest.raises(CorruptionError, match="behind the seal"):
+                open_inline(path)
+        segment_path(path, number).write_bytes(data)
 
 
 def test_r16_cut_in_a_sealed_or_older_segment_is_damage(tmp_path):
@@ -476,9 +637,10 @@ def test_r18_lines_end_at_line_feeds_only(tmp_path):
     assert len(data.decode().splitlines()) == data.count(b"\n") == 3
 
 
-def test_r19_reader_stops_at_the_last_whole_batch(tmp_path):
-    path = make_unclean(tmp_path / "s1")
-    append_bytes(segment_path(path), b"".join(lines_and_ends(unacknowledged(path, 4, 5))[:1]))
+@with_and_without_filler
+def test_r19_reader_stops_at_the_last_whole_batch(tmp_path, preallocate):
+    path = make_unclean(tmp_path / "s1", preallocate=preallocate)
+    write_on(segment_path(path), b"".join(lines_and_ends(unacknowledged(path, 4, 5))[:1]))
     reader = open_session(path, mode="read")
     assert (reader.state, reader.damage) == ([1, 2, 3], ())
 

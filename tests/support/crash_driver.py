@@ -3,6 +3,7 @@
 A plan is written with commas: `every2,append,many3,kill,append`. Options come first:
 
     everyN  snapshot_every=N          segN  segment_bytes=N
+    fillN   preallocate=N (0 without it)
 
 and then steps:
 
@@ -14,7 +15,11 @@ and then steps:
     torn  torn3                       it dies in the middle of a write of one event, of a batch
     short  shortlf  full  shortN      a write takes half, all but the line feed, nothing, most of a
                                       batch of N; then the disk is full
+    shortfill                         a write takes its events and half of the filler behind them
     failsync  dropsync                a sync fails and the pages stay visible, or are dropped
+    failcut                           the filler behind a seal cannot be cut off
+    grown                             somebody else makes the segment longer
+    stale                             its writer, whose lock is lost, writes during the next open
     STEP!N                            it dies just before the Nth change that a step makes
 
 A mark says what a crash at this point must not lose and may show: see `Moment`.
@@ -40,8 +45,8 @@ from durasess.engine.commit import InlineScheduler
 from durasess.engine.engine import Engine
 from durasess.engine.receipt import Receipt
 from durasess.engine.repair import repair
-from durasess.engine.types import Event
-from durasess.errors import DurasessError, SessionFailedError, StorageError
+from durasess.engine.types import FILLER, SECTOR, Event
+from durasess.errors import DurasessError, FencedError, SessionFailedError, StorageError
 from tests.support.sim_files import Killed, SimFiles, Tree
 
 STORE = "/sim"
@@ -55,7 +60,11 @@ _TICK_NS = 1_000_000
 BOOT_NS = 1_800_000_000_000_000_000
 """When the machine is up again after a crash, long after any plan."""
 
-_OPTION = re.compile(r"(every|seg)([0-9]+)")
+_SEAL_BYTES = 150
+"""Somewhat more than a seal takes."""
+
+_OPTION = re.compile(r"(every|seg|fill)([0-9]+)")
+_OPTION_NAMES = {"every": "snapshot_every", "seg": "segment_bytes", "fill": "preallocate"}
 _COUNTED = re.compile(r"(many|torn|short)([0-9]+)")
 
 Plan = tuple[str, ...]
@@ -119,6 +128,7 @@ class Options(NamedTuple):
 
     snapshot_every: int = NEVER
     segment_bytes: int = NEVER
+    preallocate: int = 0
 
 
 def parse_plan(text: str) -> Plan:
@@ -134,10 +144,8 @@ def options_of(plan: Plan) -> tuple[Options, Plan]:
         match = _OPTION.fullmatch(part)
         if match is None:
             steps.append(part)
-        elif match[1] == "every":
-            options = options._replace(snapshot_every=int(match[2]))
         else:
-            options = options._replace(segment_bytes=int(match[2]))
+            options = options._replace(**{_OPTION_NAMES[match[1]]: int(match[2])})
     return options, tuple(steps)
 
 
@@ -160,6 +168,7 @@ def open_engine(files: SimFiles, options: Options, **more: Any) -> Engine:
         "apply": fold,
         "snapshot_every": options.snapshot_every,
         "segment_bytes": options.segment_bytes,
+        "preallocate": options.preallocate,
         "files": files,
         "clock": make_clock(),
         "scheduler": InlineScheduler(),
@@ -308,12 +317,28 @@ class Driver:
         self._refused([self._long()], lambda files: files.short_write(100, where=".jsonl"))
 
     def _do_shortlf(self) -> None:
-        self._refused([self._long()], lambda files: files.short_write(-1, where=".jsonl"))
+        self._refused([self._long()], lambda files: files.short_write(_lines, where=".jsonl"))
 
     def _do_full(self) -> None:
         self._refused(
             [self._long()], lambda files: files.fail("write_at", code=errno.ENOSPC, where=".jsonl")
         )
+
+    def _do_shortfill(self) -> None:
+        """Appends until one makes the file longer; from then on its size is no whole step."""
+        cut: list[int] = []
+
+        def size(data: bytes) -> int:
+            taken = (_lines(data) + 1 + len(data)) // 2
+            cut.append(len(data) - taken)
+            return taken
+
+        self._opened()
+        while not any(cut):
+            if len(cut) > self.options.preallocate // 100:
+                raise PlanFailure("no write had filler behind its events")
+            self.files.short_write(size, then=None, where=".jsonl")
+            self._append([self._draft()])
 
     def _do_failsync(self) -> None:
         self._sync_fails("keep")
@@ -321,7 +346,71 @@ class Driver:
     def _do_dropsync(self) -> None:
         self._sync_fails("drop")
 
+    def _do_failcut(self) -> None:
+        """The seal may be there or not; the handle takes no more."""
+        if not self.options.preallocate:
+            raise PlanFailure("there is no filler to be cut off")
+        self._append([self._draft()])
+        while self._filler() < _SEAL_BYTES:
+            self._append([self._draft()])
+        self.files.fail("truncate", where=".jsonl")
+        try:
+            self.engine.rotate()
+        except SessionFailedError:
+            self._give_up(self.engine)
+        else:
+            raise PlanFailure("the filler was not cut off and the segment was sealed")
+
+    def _do_grown(self) -> None:
+        """Only its size tells: what was written behind the end is filler, as a writer makes it."""
+        self._append([self._draft()])
+        path, data = segments_in(self.files.tree())[-1]
+        fd = self.files.open(path, write=True)
+        self.files.write_at(fd, FILLER * SECTOR, len(data))
+        self.files.close(fd)
+        before = len(self.moment.issued)
+        draft = self._draft()
+        self._issue([draft])
+        try:
+            self.engine.append(*draft)
+        except FencedError:
+            self._withdraw(before)
+            self._give_up(self.engine)
+        else:
+            raise PlanFailure("the segment had grown by itself and the append returned")
+
+    def _do_stale(self) -> None:
+        """The open must give way, since what the writer was told is durable has to stay; the writer
+        goes on. With filler the file is as long as before."""
+        self._append([self._draft()])
+        writer, scheduler = self.engine, self.scheduler
+        draft = self._draft()
+
+        def write() -> None:
+            self._issue([draft])
+            writer.append(*draft)
+            self._acknowledge_all()
+
+        self.files.lose_locks()
+        self.files.meanwhile("create", write, where=".jsonl.tmp")
+        self.engine = None
+        try:
+            self._opened()
+        except FencedError:
+            pass
+        else:
+            raise PlanFailure("a writer was at work and the open returned")
+        finally:
+            if self.engine is not None:
+                self.engine.forget()
+            self.engine, self.scheduler = writer, scheduler
+
     # Their parts
+
+    def _filler(self) -> int:
+        """How many bytes of it the newest segment has."""
+        data = segments_in(self.files.tree())[-1][1]
+        return len(data) - len(data.rstrip(FILLER))
 
     def _apply(self, state: dict[str, Any], event: Event) -> dict[str, Any]:
         self._crcs[event.seq] = event.crc
@@ -476,6 +565,11 @@ class Driver:
         self._mark(acked=count, receipt=receipt)
 
 
+def _lines(data: bytes) -> int:
+    """How much of a write takes all of its lines but the last line feed."""
+    return data.rindex(b"\n")
+
+
 def segments_in(tree: Tree) -> list[tuple[str, bytes]]:
     """The segments of the session with their bytes."""
     return [
@@ -492,7 +586,7 @@ def unsettled_in(tree: Tree, known: Unsettled) -> Unsettled:
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether a segment's last line is a seal."""
+    """Whether a segment ends with a seal: filler behind it makes it one that must be replaced."""
     last_line = data[data.rfind(b"\n", 0, -1) + 1 :]
     return last_line.startswith(b'{"seal":') and last_line.endswith(b"}\n")
 

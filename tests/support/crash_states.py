@@ -4,8 +4,9 @@ An operation is durable when a completed sync of its own object came after it; e
 pending. Profiles:
 
 * `weakest`: per directory any subset of its pending operations (a rename is atomic, and the order
-  among them is free); per file any subset of its pending writes, the last kept one torn at any
-  byte with a short size, or at full size with zeros from there, or with 512-byte sectors missing.
+  among them is free); per file any subset of its pending writes and truncates, the last kept write
+  torn at any byte with a short size, or at full size, or with 512-byte sectors missing. Where bytes
+  of a write are missing stands what the file had there before, and zeros behind its old end.
 * `ordered`: prefixes, as a journal would leave them.
 * `kill`: everything issued; a write may have been cut short.
 
@@ -27,6 +28,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from durasess.engine.types import FILLER
 from tests.support.sim_files import DIRECTORY, ROOT, Op, Tree, apply_write
 
 SECTOR = 512
@@ -149,10 +151,9 @@ class Disk:
         model.cache.clear()
 
     def _sync_failed(self, model: FileModel, pages: str) -> None:
-        for op in model.pending:
-            if pages == "drop" and op.kind == "write":
-                op = op._replace(data=bytes(len(op.data)))
-            model.lost.append(op)
+        if pages == "drop":
+            model.pending = _dropped(_applied(model.durable, model.lost), model.pending)
+        model.lost += model.pending
         model.pending = []
         model.cache.clear()
 
@@ -324,6 +325,19 @@ def _applied(content: bytes, ops: Sequence[Op]) -> bytes:
     return bytes(data)
 
 
+def _dropped(content: bytes, ops: Sequence[Op]) -> list[Op]:
+    """The operations when the pages that they changed are read from the disk again: each write
+    brings what was there before it, and zeros where it had made the file longer."""
+    kept = []
+    for op in ops:
+        if op.kind == "write":
+            end = op.offset + len(op.data)
+            op = op._replace(data=content[op.offset : end].ljust(len(op.data), b"\0"))
+        content = _applied(content, [op])
+        kept.append(op)
+    return kept
+
+
 def _contents(model: FileModel, grain: str, settings: Settings) -> list[bytes]:
     ops = [*model.lost, *model.pending]
     issued = _applied(model.durable, ops)
@@ -382,12 +396,19 @@ def _subsets(ops: list[Op], settings: Settings) -> Iterator[list[Op]]:
 
 
 def _torn_contents(durable: bytes, kept: list[Op], settings: Settings) -> Iterator[bytes]:
-    """All of `kept`, or with its last write torn in every way the settings ask for."""
+    """All of `kept`, or with its last write torn in every way the settings ask for; truncates
+    behind it are done all the same."""
     yield _applied(durable, kept)
-    if not kept or kept[-1].kind != "write":
+    writes = [index for index, op in enumerate(kept) if op.kind == "write"]
+    if not writes:
         return
-    before = _applied(durable, kept[:-1])
-    op = kept[-1]
+    before = _applied(durable, kept[: writes[-1]])
+    behind = kept[writes[-1] + 1 :]
+    for torn in _torn_writes(before, kept[writes[-1]], settings):
+        yield _applied(torn, behind)
+
+
+def _torn_writes(before: bytes, op: Op, settings: Settings) -> Iterator[bytes]:
     places = cuts(op, every_byte=settings.every_byte)
     for cut in places:
         yield _with_piece(before, op, cut, zeros=False)
@@ -403,7 +424,8 @@ def cuts(op: Op, *, every_byte: bool) -> list[int]:
     length = len(op.data)
     if every_byte:
         return list(range(1, length))
-    places = {1, length // 2, length - 1}
+    lines = len(op.data.rstrip(FILLER))
+    places = {1, lines // 2, lines - 1, length // 2, length - 1}
     edges = range(SECTOR - op.offset % SECTOR, length, SECTOR)
     places.update(_ends(list(edges)))
     feeds = [index for index, byte in enumerate(op.data) if byte == 0x0A]

@@ -2,7 +2,7 @@
 
     python -m tests.support.explorer --plan "append,many3,close" [--profile weakest] [--every-byte]
     python -m tests.support.explorer --plan "append,many3,close" --state 1f…  [--nested 2c…]
-    python -m tests.support.explorer --all --length 4 --jobs 2 [--nested-every 200]
+    python -m tests.support.explorer --all --length 4 --jobs 2 [--nested-every 200] [--filler]
 
 The first explores one plan, the second shows one state of it (what a failure prints), the third
 runs every plan up to a length and prints totals.
@@ -65,6 +65,11 @@ ALPHABET = (
     "background",
 )
 OPTIONS: tuple[Plan, ...] = ((), ("every2", "seg400"))
+
+FILLER_ALPHABET = (*ALPHABET, "full", "shortfill", "failcut", "grown", "stale")
+FILLER_OPTIONS: tuple[Plan, ...] = (("fill512",),)
+"""With filler. Two events of the driver fit into 512 bytes behind a header, so that a segment grows
+inside batches and between them."""
 
 
 @dataclass
@@ -190,6 +195,7 @@ class Explorer:
     ) -> None:
         self.settings = settings
         self.oracle = oracle or Oracle()
+        self._oracles = {0: self.oracle}
         self.profiles = profiles
         self.totals = Totals()
         self._nested_every = nested_every
@@ -216,12 +222,13 @@ class Explorer:
     def explore_log(self, plan: Plan, files: SimFiles, *, start: int = 0) -> int:
         """Check the states of a log that a run of `plan` left."""
         count = 0
+        oracle = self._oracle_for(plan)
         with pinned_identity():
             for profile in self.profiles:
                 settings = replace(self.settings, profile=profile)
                 for state in self._states(files, settings, start):
                     count += 1
-                    self._check(plan, settings, state)
+                    self._check(oracle, plan, settings, state)
                     if self._stop_at_first and self.totals.bad:
                         break
         totals = self.totals
@@ -229,10 +236,17 @@ class Explorer:
         totals.states += count
         totals.by_plan[",".join(plan)] = count
         for name in ("recovered", "continued", "nested"):
-            done = getattr(self.oracle, name)
+            done = getattr(oracle, name)
             setattr(totals, name, getattr(totals, name) + done)
-            setattr(self.oracle, name, 0)
+            setattr(oracle, name, 0)
         return count
+
+    def _oracle_for(self, plan: Plan) -> Oracle:
+        """One that goes on with filler when the plan has it."""
+        size = options_of(plan)[0].preallocate
+        if size not in self._oracles:
+            self._oracles[size] = Oracle(preallocate=size)
+        return self._oracles[size]
 
     def _states(self, files: SimFiles, settings: Settings, start: int) -> Iterator[CrashState]:
         return crash_states(
@@ -250,14 +264,14 @@ class Explorer:
                 start = begin if start is None else start
         return len(driver.files.log) if start is None else start
 
-    def _check(self, plan: Plan, settings: Settings, state: CrashState) -> None:
+    def _check(self, oracle: Oracle, plan: Plan, settings: Settings, state: CrashState) -> None:
         self.totals.distinct.add(_short(state))
-        problems = self.oracle.problems(state)
+        problems = oracle.problems(state)
         if problems:
             self._note(plan, settings, state.key, None, problems)
         elif self._nested_every and state.key % self._nested_every == 0:
             nested = replace(self.settings, profile="weakest")
-            for key, found in self.oracle.nested_problems(state, nested):
+            for key, found in oracle.nested_problems(state, nested):
                 if found:
                     self._note(plan, settings, state.key, key, found)
 
@@ -357,7 +371,7 @@ def show_state(plan: Plan, settings: Settings, key: int, nested: int | None) -> 
     """Print one state of a plan and what the oracle finds; 1 when something is wrong."""
     driver = Driver(plan)
     files = driver.run()
-    oracle = Oracle()
+    oracle = Oracle(preallocate=driver.options.preallocate)
     with pinned_identity():
         states = crash_states(files.base, files.log, settings, identity=identity)
         found = [state for state in states if state.key == key]
@@ -397,6 +411,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--profile", choices=[*PROFILES, "all"], default="all")
     parser.add_argument("--every-byte", action="store_true", help="tear writes at every byte")
     parser.add_argument("--all", action="store_true", help="every plan of --length steps")
+    parser.add_argument("--filler", action="store_true", help="plans with filler instead")
     parser.add_argument("--length", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--nested-every", type=int, default=500, help="0: no second crashes")
@@ -408,7 +423,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return show_state(parse_plan(given.plan), settings, int(given.state, 16), nested)
     if not (given.plan or given.all):
         parser.error("give --plan or --all")
-    plans = [parse_plan(given.plan)] if given.plan else all_plans(given.length)
+    if given.plan:
+        plans = [parse_plan(given.plan)]
+    elif given.filler:
+        plans = all_plans(given.length, FILLER_ALPHABET, FILLER_OPTIONS)
+    else:
+        plans = all_plans(given.length)
     begin = time.monotonic()
     totals = explore_all(
         plans,

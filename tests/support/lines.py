@@ -1,10 +1,11 @@
 """Segments built by hand from the engine's own lines, what a scan finds in them, and what a cut
-write, a lost sector or a flipped bit makes of bytes."""
+write, a lost sector or a flipped bit makes of bytes, with filler behind them or without."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, settings
@@ -22,6 +23,11 @@ DIRECTORY = f"/{SESSION}"
 TS = "2026-01-01T00:00:00.000000Z"
 START = Place(0, codec.CHAIN_START)
 SECTOR = 512
+TAB = b"\t"
+"""What filler is made of."""
+
+BLANKS = (b"\0", TAB)
+"""What a lost sector may show: the file was made longer there, or filler lies under it."""
 
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Property tests must not fail because a machine is slow."""
@@ -33,7 +39,7 @@ UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 def body(data: Any = None, *, type: str = "note", **ids: str) -> bytes:
     """What is known of an event line before its seq."""
     given: dict[str, str | None] = {"run_id": None, "call_id": None, "event_id": None}
-    return codec.body(type=type, data=data, **{**given, **ids})
+    return codec.body(type=type, data=codec.encode(data), **{**given, **ids})
 
 
 def line(
@@ -182,8 +188,31 @@ def flips(data: bytes) -> Iterator[bytes]:
         yield data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
 
 
+def blanked(data: bytes, start: int, end: int, blank: bytes = b"\0") -> bytes:
+    return data[:start] + blank * (end - start) + data[end:]
+
+
 def zeroed(data: bytes, start: int, end: int) -> bytes:
-    return data[:start] + bytes(end - start) + data[end:]
+    return blanked(data, start, end)
+
+
+def filled(content: bytes, step: int = 2 * SECTOR) -> bytes:
+    """The content with filler behind it, at least one byte, up to a multiple of `step`."""
+    return content.ljust((len(content) // step + 1) * step, TAB)
+
+
+def overwritten(content: bytes, write: bytes) -> bytes:
+    """The content of a file after a write behind its last line, over the filler that is there."""
+    end = len(content.rstrip(TAB))
+    return content[:end] + write + content[end + len(write) :]
+
+
+def write_next(file: Path, write: bytes) -> None:
+    """A write behind the last line of a file, which stays the same file."""
+    with open(file, "r+b") as target:
+        content = overwritten(target.read(), write)
+        target.seek(0)
+        target.write(content)
 
 
 def pieces(base: int, size: int) -> list[tuple[int, int]]:
@@ -193,14 +222,14 @@ def pieces(base: int, size: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(bounds))
 
 
-def lost_pieces(write: bytes, base: int) -> Iterator[bytes]:
-    """The write with zeros in place of each combination of its pieces, at least one."""
+def lost_pieces(write: bytes, base: int, blank: bytes = b"\0") -> Iterator[bytes]:
+    """The write with blanks in place of each combination of its pieces, at least one."""
     found = pieces(base, len(write))
     for count in range(1, len(found) + 1):
         for lost in itertools.combinations(found, count):
             rest = write
             for start, end in lost:
-                rest = zeroed(rest, start, end)
+                rest = blanked(rest, start, end, blank)
             yield rest
 
 

@@ -30,7 +30,7 @@ from durasess.engine.commit import InlineScheduler
 from durasess.engine.engine import Engine
 from durasess.engine.paths import parse
 from durasess.engine.receipt import Receipt
-from durasess.engine.types import Draft, Event
+from durasess.engine.types import FILLER, Draft, Event
 from durasess.engine.verify import verify
 from durasess.errors import (
     CorruptionError,
@@ -50,6 +50,7 @@ DOCUMENTED = (CorruptionError, FormatVersionError, SessionNotFoundError, Storage
 _START_NS = 1_790_000_000_000_000_000
 _NEVER = 1_000_000
 _SECTORS = (512, 4096)
+_MANY = ("bit", "truncate", "cut in filler")
 
 Files = dict[str, bytes]
 """The files of a session directory by name."""
@@ -69,8 +70,8 @@ class Form:
     after it; `ends` are the seqs at which batches end. `older`, `foreign` and `twin` are other
     contents that its files once had, have in another session, and have in another session of the
     same id (a copied directory that went its own way). `newest` is the last segment, `whole` how
-    many bytes of it hold events; `unsealed` and `anchored`: it has no seal, the anchor is exact.
-    Segments below number `kept` may have been pruned."""
+    many bytes of it hold header and events; `unsealed` and `anchored`: it has no seal, the anchor
+    is exact. Segments below number `kept` may have been pruned."""
 
     name: str
     files: Files
@@ -84,6 +85,7 @@ class Form:
     anchored: bool
     kept: int
     pad: int
+    preallocate: int
     older: Mapping[str, tuple[bytes, ...]]
     foreign: Mapping[str, bytes]
     twin: Mapping[str, bytes]
@@ -150,10 +152,11 @@ def _initial(pad: int) -> dict[str, Any]:
 
 def open_form(files: SimFiles, form: Form, **more: Any) -> Engine:
     """The engine as the form's program opens it."""
-    return Engine.open(SESSION, **{**_settings(files, form.pad), "create": False, **more})
+    settings = _settings(files, form.pad, form.preallocate)
+    return Engine.open(SESSION, **{**settings, "create": False, **more})
 
 
-def _settings(disk: SimFiles, pad: int) -> dict[str, Any]:
+def _settings(disk: SimFiles, pad: int, preallocate: int) -> dict[str, Any]:
     return {
         "initial": lambda: _initial(pad),
         "apply": fold,
@@ -161,22 +164,24 @@ def _settings(disk: SimFiles, pad: int) -> dict[str, Any]:
         "clock": _clock(),
         "scheduler": InlineScheduler(),
         "snapshot_every": _NEVER,
+        "preallocate": preallocate,
     }
 
 
 class _Recorder:
     """Runs a session and remembers every version that each file had."""
 
-    def __init__(self, salt: int, pad: int, session: str) -> None:
+    def __init__(self, salt: int, pad: int, preallocate: int, session: str) -> None:
         self.session = session
         self.disk = SimFiles.from_tree({STORE: None})
         self.salt = salt
         self.pad = pad
+        self.preallocate = preallocate
         self.facts: list[Fact] = []
         self.ends = [0]
         self.versions: dict[str, list[bytes]] = {}
         self.receipt: Receipt | None = None
-        self.engine = Engine.open(session, **_settings(self.disk, pad))
+        self.engine = Engine.open(session, **_settings(self.disk, pad, preallocate))
         self._note()
 
     def batch(self, count: int) -> None:
@@ -220,9 +225,11 @@ def session_files(disk: SimFiles, session: str = SESSION) -> Files:
     }
 
 
-def _recorded(salt: int, pad: int, shape: int, ending: str, session: str = SESSION) -> _Recorder:
+def _recorded(
+    salt: int, pad: int, preallocate: int, shape: int, ending: str, session: str = SESSION
+) -> _Recorder:
     """Four segments and two snapshots; `shape` changes the batches."""
-    recorder = _Recorder(salt, pad, session)
+    recorder = _Recorder(salt, pad, preallocate, session)
     first, second, third, last = (
         ((1, 2), (2,), (1,), (1, 2, 1)),
         ((2,), (1,), (2, 1), (2, 1, 3)),
@@ -238,7 +245,11 @@ def _recorded(salt: int, pad: int, shape: int, ending: str, session: str = SESSI
     return recorder
 
 
-FORMS = ("closed", "covered", "open", "torn", "power")
+FORMS = (
+    *("closed", "covered", "open", "torn", "power"),
+    *("open filled", "torn filled", "power filled"),
+)
+PREALLOCATE = 1024
 
 
 def build(name: str, *, salt: int = 0, shape: int = 0) -> Form:
@@ -249,20 +260,26 @@ def build(name: str, *, salt: int = 0, shape: int = 0) -> Form:
     open      the process was killed after the last acknowledgement
     torn      it was killed in the middle of another write
     power     as open, but the power failed: nothing is left of the anchor
+
+    With "filled" behind it the newest segment has filler, which the torn write overwrote in place.
     """
-    pad = 0 if name == "covered" else 3000
-    clean = name in ("closed", "covered")
+    kind, _, filled = name.partition(" ")
+    pad = 0 if kind == "covered" else 3000
+    step = PREALLOCATE if filled else 0
+    clean = kind in ("closed", "covered")
     ending = "close" if clean else "abandon"
-    recorder = _recorded(salt, pad, shape, ending)
+    recorder = _recorded(salt, pad, step, shape, ending)
     files = session_files(recorder.disk)
     newest = max(one for one in files if one.startswith("events_"))
-    whole = files[newest].find(b'{"seal":') if clean else len(files[newest])
-    if name == "torn":
-        files[newest] += _torn_batch(recorder)
-    if name == "power":
+    segment = files[newest]
+    whole = segment.find(b'{"seal":') if clean else len(segment.rstrip(FILLER))
+    if kind == "torn":
+        cut = _torn_batch(recorder)
+        files[newest] = segment[:whole] + cut + segment[whole + len(cut) :]
+    if kind == "power":
         files["lock"] = b""
     assert recorder.receipt is not None
-    elsewhere = _recorded(salt + 1, pad, shape, ending, f"{STORE}/other")
+    elsewhere = _recorded(salt + 1, pad, step, shape, ending, f"{STORE}/other")
     return Form(
         name=name,
         files=files,
@@ -273,22 +290,23 @@ def build(name: str, *, salt: int = 0, shape: int = 0) -> Form:
         newest=newest,
         whole=whole,
         unsealed=not clean,
-        anchored=name != "power",
+        anchored=kind != "power",
         kept=snapshot.parse(files[PREVIOUS], SESSION_ID)[0].segment,
         pad=pad,
+        preallocate=step,
         older={
             one: tuple(version for version in recorder.versions[one] if version != files[one])
             for one in files
         },
         foreign=session_files(elsewhere.disk, elsewhere.session),
-        twin=session_files(_recorded(salt + 1, pad, shape, ending).disk),
+        twin=session_files(_recorded(salt + 1, pad, step, shape, ending).disk),
     )
 
 
 def _torn_batch(recorder: _Recorder) -> bytes:
     """The batch of two lines that would follow, its second line cut in the middle."""
     disk = SimFiles.from_tree(recorder.disk.tree())
-    engine = Engine.open(SESSION, **_settings(disk, recorder.pad))
+    engine = Engine.open(SESSION, **_settings(disk, recorder.pad, recorder.preallocate))
     engine.append_many([("n", {"n": 1}), ("n", {"n": 2})])
     newest = max(one for one in session_files(disk) if one.startswith("events_"))
     lines = session_files(disk)[newest].splitlines(keepends=True)[1:]
@@ -312,12 +330,18 @@ def mutations(form: Form, *, bit_stride: Callable[[str], int]) -> Iterator[Mutat
         for kind, others in (("foreign", form.foreign), ("twin", form.twin)):
             if others[name] != data:
                 yield Mutation(kind, name, 0, others[name])
-        for size in _SECTORS:
-            for start in range(0, len(data), size):
-                end = min(start + size, len(data))
-                zeroed = data[:start] + bytes(end - start) + data[end:]
-                if zeroed != data:
-                    yield Mutation(f"zero {size}", name, start, zeroed)
+        for blank, kind in ((b"\0", "zero"), (FILLER, "tab")):
+            for size in _SECTORS:
+                for start in range(0, len(data), size):
+                    end = min(start + size, len(data))
+                    content = data[:start] + blank * (end - start) + data[end:]
+                    if content != data:
+                        yield Mutation(f"{kind} {size}", name, start, content)
+    if form.preallocate:
+        data = form.files[form.newest]
+        for size in range(len(data.rstrip(FILLER))):
+            cut = data[:size].ljust(len(data), FILLER)
+            yield Mutation("cut in filler", form.newest, size, cut)
 
 
 def _bits(name: str, data: bytes, stride: int) -> Iterator[Mutation]:
@@ -347,15 +371,18 @@ def _lines(name: str, data: bytes) -> Iterator[Mutation]:
 
 def is_crash_like(form: Form, mutation: Mutation) -> bool:
     """Whether the mutated file is what a crash could have left of the newest segment: cut short,
-    or with zeros where a block was lost. Its bytes alone cannot tell."""
+    with or without filler behind the cut, or with zeros or filler where a block was lost. Its bytes
+    alone cannot tell."""
     data = form.files[mutation.name]
     if mutation.name != form.newest or mutation.content is None:
         return False
-    return data.startswith(mutation.content) or mutation.kind.startswith("zero")
+    if data.startswith(mutation.content.rstrip(FILLER)):
+        return True
+    return mutation.kind.startswith(("zero", "tab"))
 
 
 def only_torn_bytes(form: Form, mutation: Mutation) -> bool:
-    """Whether only bytes differ that hold no event: a torn tail, or a seal."""
+    """Whether only bytes differ that hold no event: a torn tail, a seal, or filler."""
     data, content = form.files[mutation.name], mutation.content
     if mutation.name != form.newest or content is None:
         return False
@@ -607,7 +634,7 @@ class Tally:
                 self.mutations[mutation.kind] += 1
                 trial = Trial(form, mutation)
                 self._count(trial, self.writer, "writer")
-                if index % every == 0 or mutation.kind not in ("bit", "truncate"):
+                if index % every == 0 or mutation.kind not in _MANY:
                     self._count(trial, self.reader, "reader")
                     self._count(trial, self.verify, "verified")
                     self._count(trial, self.afterwards, "afterwards")
@@ -644,7 +671,7 @@ def suite_stride(form: Form) -> Callable[[str], int]:
         "open": frozenset(["lock", form.newest]),
         "torn": frozenset([form.newest]),
         "power": frozenset([form.newest]),
-    }[form.name]
+    }[form.name.partition(" ")[0]]
     return lambda name: 1 if name in deciding else 61
 
 

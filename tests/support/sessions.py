@@ -233,7 +233,8 @@ def unacknowledged(path: Path | str, *data: Any, type_: str = "counted") -> byte
     lines = []
     for index, value in enumerate(data, 1):
         batch = None if len(data) == 1 else (len(data) if index == len(data) else 0)
-        body = codec.body(type=type_, data=value, run_id=None, call_id=None, event_id=None)
+        encoded = codec.encode(value)
+        body = codec.body(type=type_, data=encoded, run_id=None, call_id=None, event_id=None)
         line, chain = codec.event_line(seq + index, codec.timestamp(START_NS), batch, body, chain)
         lines.append(line)
     return b"".join(lines)

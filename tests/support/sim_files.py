@@ -25,6 +25,7 @@ CHANGES = frozenset(
 )
 
 Tree = dict[str, bytes | None]
+Size = int | Callable[[bytes], int]
 
 
 class Op(NamedTuple):
@@ -59,7 +60,8 @@ class Killed(BaseException):
 
 
 class Node:
-    """A file (`data`) or a directory (`entries`: name → number)."""
+    """A file (`data`) or a directory (`entries`: name → number). `pending` has for each write that
+    was not synced its offset, its length, and what was there before."""
 
     __slots__ = ("data", "entries", "locks", "number", "pending")
 
@@ -68,7 +70,7 @@ class Node:
         self.data: bytes | bytearray = data
         self.entries: dict[str, int] | None = {} if directory else None
         self.locks: dict[int, bool] = {}
-        self.pending: list[tuple[int, bytes]] = []
+        self.pending: list[tuple[int, int, bytes]] = []
 
     def writable(self) -> bytearray:
         """The content as a bytearray; shared bytes are copied at the first change."""
@@ -95,8 +97,9 @@ class Fault:
     that changes the disk) from now on.
 
     `code` is the errno raised; without one the call is only cut short to `size` bytes (negative:
-    all but so many). `kill` raises Killed, behind what effect there is. `pages` is for sync: "keep"
-    or "drop".
+    all but so many; a function: so many as it says of the data). `kill` raises Killed, behind what
+    effect there is. `pages` is for sync: "keep" or "drop". `meanwhile` is what somebody else does
+    just before the call.
     `where` limits the fault to calls whose path ends in this text.
     """
 
@@ -104,8 +107,9 @@ class Fault:
     nth: int = 1
     code: int | None = errno.EIO
     sticky: bool = False
-    size: int | None = None
+    size: Size | None = None
     kill: bool = False
+    meanwhile: Callable[[], None] | None = None
     pages: str = "keep"
     where: str = ""
     seen: int = field(default=0, init=False)
@@ -200,7 +204,7 @@ class SimFiles:
         return self._plant(Fault(kind, nth=nth, code=code, **more))
 
     def short_write(
-        self, size: int, *, nth: int = 1, then: int | None = errno.ENOSPC, where: str = ""
+        self, size: Size, *, nth: int = 1, then: int | None = errno.ENOSPC, where: str = ""
     ) -> Fault:
         """The nth write takes only `size` bytes (negative: all but so many), the next one raises
         `then`, once."""
@@ -222,6 +226,15 @@ class SimFiles:
     def kill_before(self, nth: int) -> Fault:
         """The process is killed just before its nth call that changes the disk."""
         return self._plant(Fault("change", nth=nth, code=None, kill=True))
+
+    def meanwhile(self, kind: str, act: Callable[[], None], *, where: str = "") -> Fault:
+        """Somebody else does something just before the next call of this kind."""
+        return self._plant(Fault(kind, code=None, meanwhile=act, where=where))
+
+    def lose_locks(self) -> None:
+        """What holds a lock does not learn that it is free for others."""
+        for node in self.nodes.values():
+            node.locks.clear()
 
     def _plant(self, fault: Fault) -> Fault:
         self.faults.append(fault)
@@ -247,6 +260,8 @@ class SimFiles:
             self.faults.remove(hit)
         if hit.code is not None and kind != "sync":
             raise _error(hit.code, path)
+        if hit.meanwhile is not None:
+            hit.meanwhile()
         return hit
 
     # Names
@@ -271,7 +286,7 @@ class SimFiles:
         """Raises FileNotFoundError when there is nothing."""
         if self.faults:
             self._fault("stat", path)
-        return _stat(self._node(path))
+        return self._stat(self._node(path))
 
     def create(self, path: str) -> int:
         """A new empty file, open for reading and writing."""
@@ -367,12 +382,14 @@ class SimFiles:
         fault = self._fault("write_at", descriptor.path) if self.faults else None
         data = bytes(data)
         if fault is not None and fault.size is not None:
-            data = data[: fault.size]
+            data = data[: fault.size(data) if callable(fault.size) else fault.size]
         if self.quota is not None:
             data = self._within_quota(descriptor, data, offset)
         if data:
-            _overlay(descriptor.node.writable(), data, offset)
-            descriptor.node.pending.append((offset, data))
+            content = descriptor.node.writable()
+            before = bytes(content[offset : offset + len(data)])
+            descriptor.node.pending.append((offset, len(data), before))
+            _overlay(content, data, offset)
             self._record("write", descriptor.path, descriptor.node.number, offset=offset, data=data)
         if fault is not None and fault.kill:
             raise Killed
@@ -383,7 +400,26 @@ class SimFiles:
         descriptor = self._descriptor(fd)
         if self.faults:
             self._fault("fstat", descriptor.path)
-        return _stat(descriptor.node)
+        return self._stat(descriptor.node)
+
+    def size(self, fd: int) -> int:
+        """The open file's length."""
+        descriptor = self._descriptor(fd)
+        if self.faults:
+            self._fault("size", descriptor.path)
+        return len(descriptor.node.data)
+
+    def leads_to(self, path: str, fd: int) -> bool:
+        """Whether a name leads to this open file."""
+        if self.faults:
+            self._fault("leads_to", path)
+        try:
+            return self._node(path) is self._descriptor(fd).node
+        except FileNotFoundError:
+            return False
+
+    def _stat(self, node: Node) -> FileStat:
+        return FileStat((DEVICE, node.number), len(node.data), node.entries is not None)
 
     def truncate(self, fd: int, size: int) -> None:
         """Cut, or extend with zeros."""
@@ -392,9 +428,12 @@ class SimFiles:
             self._fault("truncate", descriptor.path)
         if not descriptor.write:
             raise _error(errno.EINVAL, descriptor.path)
-        data = descriptor.node.writable()
+        node = descriptor.node
+        data = node.writable()
         if len(data) > size:
             del data[size:]
+            # What is cut off does not come back when the file grows again.
+            node.pending = [(at, n, old[: max(0, size - at)]) for at, n, old in node.pending]
         else:
             data.extend(bytes(size - len(data)))
         self._record("truncate", descriptor.path, descriptor.node.number, offset=size)
@@ -557,11 +596,12 @@ class SimFiles:
         return taken
 
     def _drop_pages(self, node: Node) -> None:
-        """Zeros where bytes never reached the disk, as after a failed sync and a dropped cache."""
+        """As after a failed sync and a dropped cache: what the disk has, and zeros where the file
+        was made longer by bytes that never reached it."""
         data = node.writable()
-        for offset, written in node.pending:
-            end = min(len(data), offset + len(written))
-            data[offset:end] = bytes(max(0, end - offset))
+        for offset, length, before in reversed(node.pending):
+            end = min(len(data), offset + length)
+            data[offset:end] = before.ljust(length, b"\0")[: max(0, end - offset)]
 
     def _walk(self, node: Node, path: str, found: Tree) -> None:
         for name, number in node.entries.items():
@@ -582,10 +622,6 @@ def _overlay(content: bytearray, data: bytes, offset: int) -> None:
     if offset > len(content):
         content.extend(bytes(offset - len(content)))
     content[offset : offset + len(data)] = data
-
-
-def _stat(node: Node) -> FileStat:
-    return FileStat((DEVICE, node.number), len(node.data), node.entries is not None)
 
 
 def _error(code: int, path: str) -> OSError:

@@ -5,6 +5,8 @@ import enum
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from durasess.engine import admission, codec
 from durasess.engine.admission import Append, Prepared
@@ -13,9 +15,19 @@ from durasess.engine.drafting import Drafting
 from durasess.engine.receipt import Receipt
 from durasess.engine.records import Place
 from durasess.engine.snapshot import RememberedId
-from durasess.engine.types import Draft
+from durasess.engine.types import Draft, Event
 from durasess.errors import EventRejectedError
-from tests.support.lines import SESSION, START, TS, batch, body, place_after
+from tests.support.lines import (
+    SESSION,
+    START,
+    TS,
+    UNHURRIED,
+    batch,
+    body,
+    json_values,
+    place_after,
+    texts,
+)
 
 
 def prepared(data: Any = None, event_id: str | None = None) -> Prepared:
@@ -123,15 +135,65 @@ def test_what_the_validator_raises_is_raised() -> None:
 @pytest.mark.parametrize("count", [1, 2, 5])
 def test_drafts_become_the_lines_of_one_batch(count: int) -> None:
     after = Place(40, 0x0A1B2C3D)
-    lines, places = admission.encode_batch([prepared({"x": 1})] * count, after, TS)
-    assert b"".join(lines) == batch(after, count, {"x": 1})
-    assert [place.seq for place in places] == list(range(41, 41 + count))
-    for index, place in enumerate(places, 1):
-        assert place == place_after(b"".join(lines[:index]), after)
+    made = admission.encode_batch([prepared({"x": 1})] * count, after, TS)
+    assert b"".join(made.lines) == batch(after, count, {"x": 1})
+    assert [place.seq for place in made.places] == list(range(41, 41 + count))
+    for index, place in enumerate(made.places, 1):
+        assert place == place_after(b"".join(made.lines[:index]), after)
+    assert [(event.seq, event.crc) for event in made.events] == [
+        (place.seq, codec.hexed(place.chain)) for place in made.places
+    ]
 
 
 def test_nothing_to_write_is_no_line() -> None:
-    assert admission.encode_batch([], START, TS) == ([], [])
+    assert admission.encode_batch([], START, TS) == admission.Batch([], [], [])
+
+
+names = texts.filter(bool)
+drafts = st.builds(
+    Draft,
+    type=names,
+    data=json_values,
+    run_id=st.none() | names,
+    call_id=st.none() | names,
+    event_id=st.none() | names,
+)
+
+
+@given(
+    given_drafts=st.lists(drafts, min_size=1, max_size=3),
+    seq=st.integers(0, 10**17),
+    chain=st.integers(0, 2**32 - 1),
+)
+@UNHURRIED
+def test_event_that_is_made_equals_the_one_that_its_line_reads_back_as(
+    given_drafts: list[Draft], seq: int, chain: int
+) -> None:
+    """The state of a writer is folded from the one, that of a reader from the other (P10).
+    By repr, which tells 1 from 1.0 and from True, and 0.0 from -0.0."""
+    fresh = [Drafting().prepared(draft) for draft in given_drafts]
+    made = admission.encode_batch(fresh, Place(seq, chain), TS)
+    assert len(made.lines) == len(made.events) == len(made.places) == len(fresh)
+    for text, event, place in zip(made.lines, made.events, made.places, strict=True):
+        assert repr(event) == repr(codec.event(text[:-1]))
+        assert codec.check(text[:-1], chain) == place.chain
+        chain = place.chain
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"x": (1, float("nan")), "d": 2.0, "t": True, "z": -0.0},
+        ["\ud83d\ude00", "\ud800", "\u2028"],
+        [2**63, 2**64, -(10**400), 1e22, 5e-324],
+        Step.DEPLOY,
+        b"bytes",
+    ],
+)
+def test_event_holds_data_as_it_is_read_back(data: Any) -> None:
+    """The data that JSON has no type for comes back as another one."""
+    made = admission.encode_batch([prepared(data, Step.DEPLOY)], START, TS)
+    assert repr(made.events[0]) == repr(codec.event(made.lines[0][:-1]))
 
 
 # receipts
@@ -141,17 +203,22 @@ def ticket(*items: Prepared, durable: bool = True) -> Ticket:
     return Ticket(Append(list(items), durable))
 
 
+def written_at(seq: int) -> Event:
+    """An event with this seq; its crc is the same number, in hex."""
+    return Event(seq=seq, ts=TS, type="note", data=None, crc=codec.hexed(seq))
+
+
 def test_each_ticket_gets_a_receipt_for_each_of_its_drafts_in_order() -> None:
     one, two, three = prepared(1), prepared(2), prepared(3)
     first, second, third = ticket(one, two), ticket(three), ticket()
     outcomes = admission.receipts(
         [(first, [one, two]), (second, [three]), (third, [])],
-        [Place(41, 1), Place(42, 2), Place(43, 3)],
+        [written_at(41), written_at(42), written_at(43)],
         SESSION,
     )
     assert outcomes == [
-        (first, [Receipt(SESSION, 41, "00000001"), Receipt(SESSION, 42, "00000002")], None),
-        (second, [Receipt(SESSION, 43, "00000003")], None),
+        (first, [Receipt(SESSION, 41, "00000029"), Receipt(SESSION, 42, "0000002a")], None),
+        (second, [Receipt(SESSION, 43, "0000002b")], None),
         (third, [], None),
     ]
 
@@ -159,11 +226,11 @@ def test_each_ticket_gets_a_receipt_for_each_of_its_drafts_in_order() -> None:
 def test_receipt_of_then_stays_where_it_stands() -> None:
     old, new = Receipt(SESSION, 7, "0a1b2c3d"), prepared(1)
     both = ticket(prepared(0), new)
-    outcomes = admission.receipts([(both, [old, new])], [Place(41, 1)], SESSION)
-    assert outcomes == [(both, [old, Receipt(SESSION, 41, "00000001")], None)]
+    outcomes = admission.receipts([(both, [old, new])], [written_at(41)], SESSION)
+    assert outcomes == [(both, [old, Receipt(SESSION, 41, "00000029")], None)]
 
 
 def test_receipt_says_whether_the_caller_waited_for_the_sync() -> None:
     one = ticket(prepared(1), durable=False)
-    ((_, (receipt,), _),) = admission.receipts([(one, one.work.items)], [Place(41, 1)], SESSION)
-    assert receipt == Receipt(SESSION, 41, "00000001", False)
+    ((_, (receipt,), _),) = admission.receipts([(one, one.work.items)], [written_at(41)], SESSION)
+    assert receipt == Receipt(SESSION, 41, "00000029", False)

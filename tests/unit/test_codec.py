@@ -194,6 +194,19 @@ def test_body_has_its_members_in_order_and_no_absent_ids() -> None:
     )
 
 
+@pytest.mark.parametrize("absent", ["run_id", "call_id", "event_id"])
+def test_body_leaves_out_an_absent_id_alone(absent: str) -> None:
+    ids = {"run_id": "r", "call_id": "c", "event_id": "e"}
+    del ids[absent]
+    members = b"".join(b',"%s":"%s"' % (name.encode(), ids[name].encode()) for name in ids)
+    assert body(1, **ids) == b',"type":"note"%s,"data":1' % members
+
+
+def test_body_takes_the_encoded_data_as_it_is() -> None:
+    fields = {"type": "%s", "run_id": None, "call_id": "%d", "event_id": None}
+    assert codec.body(**fields, data=b'"%s"') == b',"type":"%s","call_id":"%d","data":"%s"'
+
+
 @pytest.mark.parametrize(
     ("b", "member"), [(None, b""), (0, b',"b":0'), (3, b',"b":3'), (100_000, b',"b":100000')]
 )
@@ -220,8 +233,8 @@ batches = st.none() | st.just(0) | st.integers(2, 10**9 - 1)
 @given(event=events, b=batches, chain=CHAINS)
 @UNHURRIED
 def test_event_comes_back_from_its_line(event: Event, b: int | None, chain: int) -> None:
-    fields = {name: getattr(event, name) for name in ("type", "data", "run_id", "call_id")}
-    encoded = codec.body(**fields, event_id=event.event_id)
+    fields = {name: getattr(event, name) for name in ("type", "run_id", "call_id", "event_id")}
+    encoded = codec.body(**fields, data=codec.encode(event.data))
     text, crc = codec.event_line(event.seq, TS, b, encoded, chain)
     assert text.count(b"\n") == 1 and text.endswith(b"}\n")
     assert codec.check(text[:-1], chain) == crc == codec.stored_crc(text[:-1])

@@ -4,13 +4,14 @@ import enum
 from typing import Any
 
 import pytest
+from hypothesis import given
 
 from durasess.engine import codec, drafting, values
 from durasess.engine.admission import Append, Prepared
 from durasess.engine.drafting import Drafting
 from durasess.engine.types import MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_EVENT_BYTES, Draft
 from durasess.errors import EventRejectedError
-from tests.support.lines import body
+from tests.support.lines import TS, UNHURRIED, body, json_values
 
 
 class Text(str):
@@ -34,23 +35,54 @@ def refusal(call: Any, *arguments: Any) -> str:
 def test_draft_is_prepared_with_the_bytes_that_will_be_on_disk() -> None:
     draft = Draft("note", {"x": (1,)}, "r", "c", "e")
     prepared = Drafting().prepared(draft)
-    assert prepared == Prepared(draft, body({"x": [1]}, run_id="r", call_id="c", event_id="e"))
+    assert prepared == Prepared(
+        Draft("note", {"x": [1]}, "r", "c", "e"),
+        body({"x": [1]}, run_id="r", call_id="c", event_id="e"),
+    )
 
 
-def test_draft_for_a_validator_holds_what_would_be_read_back() -> None:
-    given = {"x": (1, float("nan")), "s": "\ud800"}
-    plain = Drafting().prepared(Draft("note", given))
-    assert plain.draft.data is given
-    seen = Drafting(for_validator=True).prepared(Draft("note", given))
-    assert seen.draft.data == {"x": [1, None], "s": "\ud800"}
-    assert seen.body == plain.body
+@given(json_values)
+@UNHURRIED
+def test_prepared_draft_holds_what_will_be_read_back(data: Any) -> None:
+    """It is what a validator sees and what becomes the event (P10)."""
+    prepared = Drafting().prepared(Draft("note", data))
+    text, _ = codec.event_line(1, TS, None, prepared.body, codec.CHAIN_START)
+    assert repr(prepared.draft.data) == repr(codec.event(text[:-1]).data)
 
 
-def test_validator_cannot_change_what_will_be_written() -> None:
-    given: dict[str, list[int]] = {"x": []}
-    prepared = Drafting(for_validator=True).prepared(Draft("note", given))
-    prepared.draft.data["x"].append(1)
-    assert given == {"x": []} and prepared.body == body({"x": []})
+@pytest.mark.parametrize(
+    ("given_data", "read_back"),
+    [
+        ((1, float("nan")), [1, None]),
+        ({"s": "\ud800"}, {"s": "\ud800"}),
+        ({"s": "\ud83d\ude00"}, {"s": "\U0001f600"}),
+        ({Text("k"): Text("v")}, {"k": "v"}),
+        (Kind.NOTE, "note"),
+        (b"ab", "YWI="),
+    ],
+)
+def test_data_that_does_not_come_back_as_it_was_is_held_as_it_will(
+    given_data: Any, read_back: Any
+) -> None:
+    prepared = Drafting().prepared(Draft("note", given_data))
+    text, _ = codec.event_line(1, TS, None, prepared.body, codec.CHAIN_START)
+    assert repr(prepared.draft.data) == repr(codec.event(text[:-1]).data) == repr(read_back)
+
+
+def test_caller_and_validator_cannot_change_what_will_be_written() -> None:
+    given_data: dict[str, list[int]] = {"x": []}
+    prepared = Drafting().prepared(Draft("note", given_data))
+    given_data["x"].append(1)
+    assert prepared.draft.data == {"x": []} and prepared.body == body({"x": []})
+    prepared.draft.data["x"].append(2)
+    assert given_data == {"x": [1]} and prepared.body == body({"x": []})
+
+
+def test_draft_that_was_given_is_not_changed() -> None:
+    draft = Draft(Text("note"), {"x": (1,)}, event_id=Kind.NOTE)
+    Drafting().prepared(draft)
+    assert draft == Draft(Text("note"), {"x": (1,)}, event_id=Kind.NOTE)
+    assert type(draft.type) is Text and type(draft.data["x"]) is tuple
 
 
 def test_strict_is_handed_on() -> None:
@@ -81,7 +113,7 @@ def test_event_needs_a_type_and_no_id() -> None:
 @pytest.mark.parametrize("text", ["x", "x" * 512, "é" * 512, "\ud800", "\0", '"', "\u2028"])
 def test_name_may_be_any_text_of_512_characters(text: str) -> None:
     prepared = Drafting().prepared(Draft(text, None, text, text, text))
-    line, _ = codec.event_line(1, "2026-01-01T00:00:00.000000Z", None, prepared.body, 0)
+    line, _ = codec.event_line(1, TS, None, prepared.body, 0)
     event = codec.event(line[:-1])
     assert [event.type, event.run_id, event.call_id, event.event_id] == [text] * 4
 
@@ -98,7 +130,7 @@ def test_name_is_held_as_it_will_be_read_back(name: str) -> None:
     """Two halves of a character side by side come back as the character."""
     draft = Draft(**{"type": "note", name: "\ud83d\ude00"})
     prepared = Drafting().prepared(draft)
-    line, _ = codec.event_line(1, "2026-01-01T00:00:00.000000Z", None, prepared.body, 0)
+    line, _ = codec.event_line(1, TS, None, prepared.body, 0)
     assert getattr(codec.event(line[:-1]), name) == getattr(prepared.draft, name)
 
 

@@ -44,6 +44,44 @@ def test_unknown_mode_is_refused(tmp_path):
         Engine.open(tmp_path / "s1", mode="append")
 
 
+@pytest.mark.parametrize("preallocate", [-1, -512, 1, 100, 511, 513])
+@pytest.mark.parametrize("mode", ["own", "read"])
+def test_step_that_is_no_multiple_of_512_is_refused_before_anything_is_made(
+    tmp_path, preallocate, mode
+):
+    with pytest.raises(ValueError, match=f"preallocate is a multiple of 512.*{preallocate}"):
+        open_session(tmp_path / "s1", mode=mode, preallocate=preallocate)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("preallocate", "filler"), [(0, 0), (512, 512), (65536, 65536)])
+def test_file_of_the_newest_segment_is_a_multiple_of_the_step(tmp_path, preallocate, filler):
+    with open_inline(tmp_path / "s1", preallocate=preallocate) as engine:
+        append_all(engine, 3)
+        content = segment_path(tmp_path / "s1").read_bytes()
+        assert content.endswith(b"\t" if filler else b"}\n")
+        assert len(content) % (filler or 1) == 0
+        assert state_of(tmp_path / "s1") == [1, 2, 3]
+    assert segment_path(tmp_path / "s1").read_bytes().endswith(b'"}\n'), "the filler is cut off"
+    assert state_of(tmp_path / "s1") == [1, 2, 3]
+
+
+def test_newest_segment_grows_by_32_kib_unless_told(tmp_path):
+    with open_inline(tmp_path / "s1") as engine:
+        append_all(engine, 1)
+        assert segment_path(tmp_path / "s1").stat().st_size == 32768
+
+
+@pytest.mark.parametrize("preallocate", [0, 512])
+def test_step_may_change_from_one_handle_to_the_next(tmp_path, preallocate):
+    with open_inline(tmp_path / "s1", preallocate=1024) as engine:
+        append_all(engine, 3)
+        engine.abandon()
+    with open_inline(tmp_path / "s1", preallocate=preallocate) as engine:
+        append_all(engine, 3, first=4)
+    assert state_of(tmp_path / "s1") == [1, 2, 3, 4, 5, 6]
+
+
 def test_two_names_of_one_directory_are_one_session(tmp_path):
     make_session(tmp_path / "s1")
     (tmp_path / "link").symlink_to(tmp_path / "s1")

@@ -407,6 +407,148 @@ def test_interrupted_close_is_never_retried(path: str, replaced: Callable[..., C
     assert close.made == [(fd,)]
 
 
+# size and leads_to
+
+
+def test_size_is_that_of_the_file_now_and_leaves_its_content(path: str) -> None:
+    fd = disk.open(written(path, b"abc"), write=True)
+    assert disk.size(fd) == 3
+    disk.write_at(fd, b"XY", 4)
+    assert disk.size(fd) == 6
+    disk.truncate(fd, 1)
+    assert disk.size(fd) == 1
+    assert disk.read_at(fd, 9, 0) == b"a"
+    disk.close(fd)
+
+
+def test_size_of_a_descriptor_that_was_closed_is_an_error(path: str) -> None:
+    fd = disk.open(written(path))
+    disk.close(fd)
+    with pytest.raises(OSError) as caught:
+        disk.size(fd)
+    assert caught.value.errno == errno.EBADF
+
+
+def no_link(name: str) -> str:
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+
+
+@pytest.fixture(params=[True, False], ids=["by link", "by number"])
+def links(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system that keeps a link to each open file, and one that does not."""
+    if not request.param:
+        monkeypatch.setattr(os, "readlink", no_link)
+
+
+@pytest.fixture
+def opened(path: str) -> Iterator[int]:
+    """A descriptor of the file at `path`."""
+    fd = disk.open(written(path, b"abc"), write=True)
+    yield fd
+    os.close(fd)
+
+
+@pytest.mark.usefixtures("links")
+def test_name_leads_to_its_file_whatever_is_written_to_it(path: str, opened: int) -> None:
+    assert disk.leads_to(path, opened) is True
+    disk.write_at(opened, b"more", 3)
+    assert disk.leads_to(path, opened) is True
+
+
+@pytest.mark.usefixtures("links")
+def test_name_that_was_removed_leads_nowhere(path: str, opened: int) -> None:
+    os.unlink(path)
+    assert disk.leads_to(path, opened) is False
+
+
+@pytest.mark.usefixtures("links")
+def test_file_that_was_renamed_is_found_under_its_new_name_only(path: str, opened: int) -> None:
+    os.rename(path, path + ".away")
+    assert disk.leads_to(path, opened) is False
+    assert disk.leads_to(path + ".away", opened) is True
+
+
+@pytest.mark.usefixtures("links")
+def test_name_that_was_given_to_another_file_leads_to_that(path: str, opened: int) -> None:
+    os.replace(written(path + ".new", b"abc"), path)
+    assert disk.leads_to(path, opened) is False
+
+
+@pytest.mark.usefixtures("links")
+def test_name_that_was_removed_and_made_again_leads_to_another_file(path: str, opened: int) -> None:
+    os.unlink(path)
+    written(path, b"abc")
+    assert disk.leads_to(path, opened) is False
+
+
+@pytest.mark.usefixtures("links")
+def test_directory_that_was_renamed_away_takes_the_file_with_it(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    path = written(str(tmp_path / "d" / "f"))
+    fd = disk.open(path)
+    (tmp_path / "d").rename(tmp_path / "away")
+    assert disk.leads_to(path, fd) is False
+    (tmp_path / "d").mkdir()
+    written(path)
+    assert disk.leads_to(path, fd) is False
+    assert disk.leads_to(str(tmp_path / "away" / "f"), fd) is True
+    disk.close(fd)
+
+
+@pytest.mark.usefixtures("links")
+def test_second_name_of_a_file_leads_to_it_and_so_does_a_way_through_a_link(
+    path: str, tmp_path: Path, opened: int
+) -> None:
+    """The name that the system knows an open file by is another one then."""
+    os.link(path, path + ".second")
+    (tmp_path / "link").symlink_to(tmp_path)
+    assert disk.leads_to(path + ".second", opened) is True
+    assert disk.leads_to(str(tmp_path / "link" / "f"), opened) is True
+    os.unlink(path)
+    assert disk.leads_to(path + ".second", opened) is True
+
+
+@pytest.mark.usefixtures("links")
+@pytest.mark.parametrize("name", ["é", "\udcff", "a\nb", "f (deleted)"])
+def test_name_may_be_any(tmp_path: Path, name: str) -> None:
+    path = written(str(tmp_path / name))
+    fd = disk.open(path)
+    assert disk.leads_to(path, fd) is True
+    os.unlink(path)
+    assert disk.leads_to(path, fd) is False
+    disk.close(fd)
+
+
+def test_times_of_the_file_are_not_asked_for_when_the_link_agrees(
+    path: str, opened: int, replaced: Callable[..., Calls]
+) -> None:
+    """A look at them makes the next sync dearer (multigrain timestamps)."""
+    looks = [replaced(name) for name in ("stat", "fstat", "lstat")]
+    assert disk.leads_to(path, opened) is True
+    assert disk.size(opened) == 3
+    assert [look.made for look in looks] == [[], [], []]
+
+
+@pytest.mark.parametrize("error", [PermissionError(), FileNotFoundError(), NotADirectoryError()])
+def test_system_without_links_to_open_files_is_put_up_with(
+    path: str, opened: int, error: OSError, replaced: Callable[..., Calls]
+) -> None:
+    replaced("readlink", error, error)
+    assert disk.leads_to(path, opened) is True
+    os.unlink(path)
+    assert disk.leads_to(path, opened) is False
+
+
+@pytest.mark.usefixtures("links")
+def test_name_that_cannot_be_looked_up_is_an_error_and_not_another_file(
+    path: str, tmp_path: Path, opened: int
+) -> None:
+    os.rename(path, str(tmp_path / "away"))
+    written(path)
+    with pytest.raises(NotADirectoryError):
+        disk.leads_to(path + "/f", opened)
+
+
 # replace
 
 

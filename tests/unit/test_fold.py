@@ -139,7 +139,7 @@ def remembered(*names: str | None) -> dict[str, RememberedId]:
     for seq, name in enumerate(names, 1):
         ids = {} if name is None else {"event_id": name}
         text = line(START, {"n": seq}, seq=seq, **ids)[:-1]
-        fold.remember(window, text, seq, 0x0A00 + seq, event(seq, **ids))
+        fold.remember(window, text, event(seq, crc=f"{0x0A00 + seq:08x}", **ids))
     return window
 
 
@@ -157,8 +157,20 @@ def test_digest_does_not_depend_on_seq_time_batch_and_chain(b: int | None) -> No
     window: dict[str, RememberedId] = {}
     data = {"type": "x", "a": ',"type":"y"'}
     text = line(START, data, seq=77, b=b, event_id="e1")[:-1]
-    fold.remember(window, text, 77, 5, event(77, event_id="e1"))
+    fold.remember(window, text, event(77, event_id="e1"))
     assert window["e1"].digest == codec.digest(body(data, event_id="e1"))
+
+
+@pytest.mark.parametrize("data", [None, {"crc": "0a1b2c3d"}, {"x": 1, "crc": '","crc":"'}])
+def test_line_may_have_its_line_feed_and_a_crc_in_its_data(data: Any) -> None:
+    """A writer remembers what it wrote, recovery and verify what they read."""
+    text = line(START, data, event_id="e1")
+    with_feed: dict[str, RememberedId] = {}
+    without: dict[str, RememberedId] = {}
+    fold.remember(with_feed, text, event(event_id="e1"))
+    fold.remember(without, text[:-1], event(event_id="e1"))
+    assert with_feed == without
+    assert with_feed["e1"].digest == codec.digest(body(data, event_id="e1"))
 
 
 def test_ids_stand_in_the_order_of_their_newest_use() -> None:

@@ -13,9 +13,9 @@ from durasess import (
     StorageError,
 )
 from durasess.engine import patience
+from tests.support.lines import write_next
 from tests.support.sessions import (
     SIM_PATH,
-    append_bytes,
     flip_bit,
     make_segments,
     make_session,
@@ -163,7 +163,7 @@ def test_lock_files_are_not_made_in_a_session_that_is_refused(tmp_path):
 
 def test_unclean_end_is_settled_and_reported(tmp_path):
     path = make_unclean(tmp_path / "s1")
-    append_bytes(segment_path(path), unacknowledged(path, 4)[:30])
+    write_next(segment_path(path), unacknowledged(path, 4)[:30])
     with open_inline(path) as engine:
         assert not engine.recovery.clean
         assert engine.recovery.torn.size == 30

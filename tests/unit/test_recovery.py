@@ -9,9 +9,9 @@ from durasess import CorruptionError, FormatVersionError, Migration, Receipt, Se
 from durasess.engine import recovery
 from durasess.engine.files import RealFiles
 from durasess.engine.fold import Fold
+from tests.support.lines import write_next
 from tests.support.sessions import (
     SIM_PATH,
-    append_bytes,
     collect,
     flip_bit,
     make_segments,
@@ -82,7 +82,7 @@ def test_unsealed_segment_is_not_a_clean_end(tmp_path):
 
 def test_torn_batch_is_left_out_whole(tmp_path):
     path = make_unclean(tmp_path / "s1")
-    append_bytes(segment_path(path), unacknowledged(path, 4, 5, 6)[:-10])
+    write_next(segment_path(path), unacknowledged(path, 4, 5, 6)[:-10])
     for writer in (False, True):
         found = recovered(path, writer=writer)
         assert found.state == [1, 2, 3]
@@ -92,7 +92,7 @@ def test_torn_batch_is_left_out_whole(tmp_path):
 
 def test_batch_that_lacks_only_its_line_feed_is_the_writers_alone(tmp_path):
     path = make_unclean(tmp_path / "s1")
-    append_bytes(segment_path(path), unacknowledged(path, 4)[:-1])
+    write_next(segment_path(path), unacknowledged(path, 4)[:-1])
     assert recovered(path, writer=False).state == [1, 2, 3]
     assert recovered(path, writer=True).state == [1, 2, 3, 4]
 

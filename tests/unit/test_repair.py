@@ -9,7 +9,7 @@ from durasess.engine.files import RealFiles
 from durasess.engine.repair import repair
 from durasess.engine.verify import verify
 from tests.support.sessions import (
-    cut_tail,
+    drop_line,
     flip_bit,
     lines_of,
     make_segments,
@@ -91,11 +91,37 @@ def test_damage_inside_a_segment_cuts_it_behind_the_last_whole_batch(tmp_path):
 
 def test_events_that_the_anchor_knows_and_the_log_lost_are_given_up_openly(tmp_path):
     path = make_unclean(tmp_path / "s1")
-    cut_tail(segment_path(path), len(lines_of(segment_path(path))[-1]) + 1)
+    drop_line(segment_path(path), -1)
     report = repaired(path)
     assert report.damage[0].rule == "floor"
     assert report.kept_through == 2
     assert state_of(path) == [1, 2]
+
+
+@pytest.mark.parametrize("preallocate", [0, 1024])
+def test_damage_in_the_newest_segment_is_repaired_and_its_filler_is_gone(tmp_path, preallocate):
+    path = make_unclean(tmp_path / "s1", preallocate=preallocate)
+    file = segment_path(path)
+    flip_bit(file, file.read_bytes().index(b'"data":2') + len(b'"data":'))
+    assert file.read_bytes().endswith(b"\t") is (preallocate > 0)
+    repaired(path)
+    assert verify(path, files=RealFiles()).damage == []
+    assert b"\t" not in file.read_bytes()
+    with open_inline(path) as engine:
+        assert next(engine.events()).data == 1
+
+
+@pytest.mark.parametrize("make", [make_unclean, make_session])
+def test_damage_in_the_filler_costs_no_event(tmp_path, make):
+    """Filler behind a seal is what a writer leaves that stopped before it cut it off."""
+    path = make(tmp_path / "s1", preallocate=1024)
+    file = segment_path(path)
+    file.write_bytes(file.read_bytes().ljust(1024, b"\t"))
+    flip_bit(file, file.read_bytes().index(b"\t") + 5)
+    assert verify(path, files=RealFiles()).damage != []
+    repaired(path)
+    assert verify(path, files=RealFiles()).damage == []
+    assert state_of(path) == [1, 2, 3]
 
 
 def test_missing_meta_is_made_again(tmp_path):

@@ -11,15 +11,19 @@ from durasess.engine.records import Place
 from durasess.engine.scan import Scan
 from durasess.errors import FormatVersionError
 from tests.support.lines import (
+    BLANKS,
     DIRECTORY,
     SECTOR,
     SESSION,
     START,
+    TAB,
     SegmentBytes,
     batch,
     disk_with_segment,
+    filled,
     flips,
     line,
+    lost_pieces,
     place_after,
     scanned,
     segment_path,
@@ -337,9 +341,11 @@ def test_torn_tail_of_many_lines_is_looked_at_once(monkeypatch: pytest.MonkeyPat
     made = three_batches()
     made.add_up_to(0)
     rest = bytes(SECTOR) + batch(made.place, 20)[SECTOR:]
-    seen = scanned(made.content + rest)
-    assert seen.scan.torn is not None and looks == [rest]
-    assert seen.scan.torn.size == len(rest)
+    for end in (b"", TAB * 600):
+        looks.clear()
+        seen = scanned(made.content + rest + end)
+        assert seen.scan.torn is not None and looks == [rest + end]
+        assert seen.scan.torn.size == len(rest)
 
 
 def test_only_the_last_segment_can_be_torn() -> None:
@@ -362,6 +368,276 @@ def test_end_too_large_for_one_write_is_damage(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(scan, "MAX_TORN_BYTES", 100)
     assert scanned(made.content + bytes(100)).scan.torn is not None
     assert_damage(made.content + bytes(101), "line feed", made.end)
+
+
+# Filler
+
+
+SIZES = pytest.mark.parametrize("size", [1, 2, 511, 512, 5000, 70_000])
+
+
+@SIZES
+def test_filler_says_nothing(size: int) -> None:
+    made = three_batches()
+    plain, seen = scanned(made.content), scanned(made.content + TAB * size)
+    assert seen.batches == plain.batches
+    assert (seen.scan.damage, seen.scan.torn, seen.scan.kept) == ([], None, [])
+    assert (seen.scan.place, seen.scan.end, seen.scan.events) == (made.place, made.end, 5)
+    assert seen.scan.seal is None and seen.scan.edited is False
+
+
+def test_segment_of_header_and_filler_is_whole() -> None:
+    made = SegmentBytes()
+    seen = scanned(filled(made.content), follows=START)
+    assert (seen.seqs, seen.scan.damage, seen.scan.torn) == ([], [], None)
+    assert (seen.scan.place, seen.scan.end) == (START, made.end)
+
+
+def test_filler_longer_than_one_read_is_filler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment, "_CHUNK", 100)
+    made = three_batches()
+    seen = scanned(filled(made.content))
+    assert (seen.scan.damage, seen.scan.torn, seen.scan.place) == ([], None, made.place)
+
+
+def test_info_tells_the_size_of_what_is_in_the_file_without_its_filler() -> None:
+    made = three_batches()
+    info = scanned(filled(made.content)).scan.info()
+    assert (info.bytes, info.events, info.sealed) == (len(made.content), 5, False)
+
+
+@SIZES
+def test_filler_behind_the_seal_of_the_newest_segment_says_nothing(size: int) -> None:
+    """Its writer stopped before it cut the filler off."""
+    made = three_batches()
+    end = made.end
+    made.seal()
+    plain, seen = scanned(made.content), scanned(made.content + TAB * size)
+    assert (seen.scan.damage, seen.scan.torn, seen.batches) == ([], None, plain.batches)
+    assert seen.scan.seal == plain.scan.seal is not None
+    assert (seen.scan.end, seen.scan.info().sealed) == (end, True)
+
+
+@SIZES
+def test_filler_in_a_segment_that_is_not_the_newest_is_damage(size: int) -> None:
+    made = sealed()
+    assert_damage(made.content + TAB * size, "seal", made.end, is_last=False)
+    open_one = three_batches()
+    assert_damage(open_one.content + TAB * size, "line feed", open_one.end, is_last=False)
+
+
+@SIZES
+def test_filler_in_a_compressed_segment_is_damage(size: int) -> None:
+    made = sealed()
+    path = segment_path(compressed=True)
+    for is_last in (True, False):
+        seen = scanned(made.content + TAB * size, compressed=True, is_last=is_last)
+        found = seen.only_damage
+        assert (found.path, found.rule, found.offset) == (path, "seal", made.end)
+        assert seen.scan.torn is None
+
+
+@pytest.mark.parametrize("behind", [b"\n", b"\r", b"\r\n", b" ", b"x", b"x\n", b"\0x", b"{}\n"])
+def test_anything_behind_filler_is_damage(behind: bytes) -> None:
+    made = three_batches()
+    for size in (1, 20):
+        assert_end_is_damage(made.content + TAB * size + behind, made)
+        seen = scanned(sealed().content + TAB * size + behind)
+        assert (seen.only_damage.rule, seen.only_damage.offset) == ("seal", sealed().end)
+
+
+def assert_end_is_damage(content: bytes, made: SegmentBytes) -> None:
+    seen = scanned(content)
+    assert seen.only_damage.offset == made.end
+    assert (seen.scan.torn, seen.scan.kept) == (None, [])
+
+
+@pytest.mark.parametrize("end", [b"\r", b" ", b"\x0b", b"\xef\xbb\xbf"])
+def test_nothing_but_tabs_is_filler(end: bytes) -> None:
+    """No carriage return is passed over where there is no line feed."""
+    made = three_batches()
+    assert_end_is_damage(made.content + end, made)
+    seen = scanned(sealed().content + end)
+    assert (seen.only_damage.rule, seen.only_damage.offset) == ("seal", sealed().end)
+
+
+def test_line_behind_filler_is_damage() -> None:
+    made = three_batches()
+    for write in (batch(made.place, 1), batch(made.place, 2), made.seal_line()):
+        assert_end_is_damage(made.content + TAB + write, made)
+        assert_end_is_damage(filled(made.content + TAB + write), made)
+
+
+@pytest.mark.parametrize("index", [1, 3, 5])
+def test_tab_beside_a_line_is_damage(index: int) -> None:
+    made = three_batches()
+    text = lines_of(made)[index]
+    for changed in (TAB + text, text[:-1] + TAB + text[-1:], text.replace(b",", b",\t", 1)):
+        seen = scanned(filled(with_line(made, index, changed)))
+        assert seen.only_damage.offset == offset_of(made, index) and seen.scan.torn is None
+
+
+def test_file_of_nothing_but_filler_is_damage() -> None:
+    assert_damage(TAB * 1024, "header", 0)
+
+
+def test_filler_behind_damage_is_no_other_damage() -> None:
+    made = three_batches()
+    for broken in (
+        with_line(made, 1, damaged(lines_of(made)[1])),
+        with_line(made, 3, b""),
+        with_line(made, 5, damaged(lines_of(made)[5])),
+        with_line(made, 5, b"x\n"),
+    ):
+        plain, seen = scanned(broken), scanned(filled(broken))
+        assert seen.scan.damage == plain.scan.damage != []
+        assert (seen.batches, seen.scan.torn) == (plain.batches, None)
+
+
+def test_every_flipped_bit_of_the_last_line_before_filler_is_damage() -> None:
+    for count in (1, 2):
+        made = SegmentBytes()
+        made.add()
+        end = made.end
+        write = made.add(count, "  @@  )I")
+        for changed in flips(write):
+            seen = scanned(filled(made.content[:end] + changed))
+            assert (seen.scan.torn, seen.scan.kept) == (None, [])
+            found = seen.only_damage
+            assert found.offset is not None and found.offset >= end
+            assert seen.seqs[0] == [1]
+
+
+def test_every_flipped_bit_of_a_seal_before_filler_is_damage() -> None:
+    made = three_batches()
+    end = made.end
+    for changed in flips(made.seal()):
+        seen = scanned(filled(made.content[:end] + changed))
+        assert (seen.only_damage.offset, seen.scan.torn) == (end, None)
+
+
+def test_every_flipped_bit_of_filler_is_damage_or_a_torn_tail_and_costs_no_event() -> None:
+    """A byte at the beginning of a sector looks like a write whose first sectors were lost."""
+    made = three_batches()
+    made.add_up_to(400)
+    for at, changed in enumerate(flips(TAB * 700)):
+        seen = scanned(made.content + changed)
+        assert seen.seqs == [[1], [2, 3, 4], [5], [6]]
+        if (made.end + at // 8) % SECTOR == 0:
+            assert seen.scan.torn is not None and seen.scan.damage == []
+        else:
+            assert seen.only_damage.offset == made.end and seen.scan.torn is None, at
+
+
+def test_every_flipped_bit_of_filler_behind_a_seal_is_damage() -> None:
+    made = sealed()
+    for changed in flips(TAB * 700):
+        seen = scanned(made.content + changed)
+        assert (seen.only_damage.rule, seen.only_damage.offset) == ("seal", made.end)
+
+
+# Filler and a torn tail
+
+
+@SIZES
+def test_torn_tail_does_not_count_the_filler_behind_it(size: int) -> None:
+    made = three_batches()
+    lines = batch(made.place, 3).splitlines(keepends=True)
+    for rest in (b"{", lines[0], lines[0] + lines[1][:9], lines[0] + bytes(9), bytes(9)):
+        seen = scanned(made.content + rest + TAB * size)
+        assert seen.scan.torn is not None and seen.scan.damage == []
+        assert (seen.scan.torn.offset, seen.scan.torn.size) == (made.end, len(rest))
+        assert (seen.seqs, seen.scan.place) == ([[1], [2, 3, 4], [5]], made.place)
+
+
+def test_zeros_between_filler_are_torn_and_counted_up_to_the_last() -> None:
+    made = three_batches()
+    seen = scanned(filled(made.content + TAB * 5 + bytes(4) + TAB + bytes(3)))
+    assert seen.scan.torn is not None and seen.scan.torn.size == 5 + 4 + 1 + 3
+
+
+@pytest.mark.parametrize("write", ["one long line", "some lines", "seal"])
+def test_write_over_filler_with_lost_sectors_is_torn(write: str) -> None:
+    made = three_batches()
+    made.add_up_to(450)
+    data = {
+        "one long line": batch(made.place, 1, "x" * 1500),
+        "some lines": batch(made.place, 4, "x" * 300),
+        "seal": made.seal_line(),
+    }[write]
+    for blank in BLANKS:
+        for rest in lost_pieces(data, made.end, blank):
+            if rest.strip(TAB):
+                seen = scanned(filled(made.content + rest))
+                assert seen.scan.torn is not None and seen.scan.damage == [], rest
+                assert seen.scan.torn.size == len(rest.rstrip(TAB))
+                assert seen.scan.place == made.place
+
+
+def test_write_over_filler_that_was_lost_whole_leaves_no_trace() -> None:
+    made = three_batches()
+    write = batch(made.place, 3)
+    seen = scanned(filled(made.content + TAB * len(write)))
+    assert (seen.scan.torn, seen.scan.damage) == (None, [])
+
+
+def test_batch_that_lacks_only_its_line_feed_is_kept_aside_before_filler_too() -> None:
+    made = three_batches()
+    rest = batch(made.place, 2)[:-1]
+    plain, seen = scanned(made.content + rest), scanned(filled(made.content + rest))
+    assert seen.scan.kept == plain.scan.kept != []
+    assert seen.scan.torn == plain.scan.torn is not None
+    assert seen.seqs == plain.seqs
+
+
+def test_torn_tail_before_filler_elsewhere_is_damage() -> None:
+    made = three_batches()
+    for rest in rests_that_can_be_torn(made):
+        assert scanned(filled(made.content + rest)).scan.torn is not None
+        seen = scanned(filled(made.content + rest), is_last=False)
+        assert seen.scan.torn is None and seen.scan.damage != []
+        assert_damage(filled(sealed().content + rest), "seal", sealed().end)
+
+
+def test_torn_tail_of_an_edited_segment_is_torn_before_filler_too() -> None:
+    made = SegmentBytes()
+    made.add()
+    rest = batch(made.place, 3).splitlines(keepends=True)[0]
+    seen = scanned(filled((made.content + rest).replace(b"\n", b"\r\n")))
+    assert seen.scan.damage == [] and seen.scan.torn is not None
+
+
+# behind
+
+
+@pytest.mark.parametrize("end", [b"", TAB, TAB * 5000])
+def test_behind_is_a_digest_of_all_bytes_behind_the_last_whole_batch(end: bytes) -> None:
+    made = three_batches()
+    lines = batch(made.place, 2)
+    first = lines.splitlines(keepends=True)[0]
+    rests = [b"", first, first + lines[len(first) :][:30], lines[:-1], bytes(9), made.seal_line()]
+    for rest in rests:
+        seen = scanned(made.content + rest + end)
+        assert seen.scan.damage == [] and seen.scan.end == made.end
+        assert seen.scan.behind == codec.digest(rest + end), rest
+
+
+def test_behind_holds_the_bytes_as_they_stand_in_an_edited_file() -> None:
+    made = three_batches()
+    end = len(made.content.replace(b"\n", b"\r\n"))
+    for rest in (made.seal_line(), batch(made.place, 2).splitlines(keepends=True)[0], b"{"):
+        edited = (made.content + rest).replace(b"\n", b"\r\n") + TAB * 9
+        seen = scanned(edited)
+        assert (seen.scan.damage, seen.scan.end) == ([], end)
+        assert seen.scan.behind == codec.digest(edited[end:])
+
+
+def test_behind_is_of_nothing_before_the_end_was_read() -> None:
+    disk = disk_with_segment(filled(three_batches().content))
+    found = Scan(disk, segment.open_source(disk, DIRECTORY, 1), session_id=SESSION, is_last=True)
+    batches = found.batches()
+    next(batches)
+    assert found.behind == codec.digest(b"")
 
 
 # Damage
@@ -665,7 +941,7 @@ def test_seal_inside_a_batch_is_damage() -> None:
 def test_bytes_behind_the_seal_are_damage_said_once() -> None:
     made = sealed()
     following = batch(made.place, 1)
-    for behind in (b"\n", b"x", b"\0", following, following + following, made.seal_line()):
+    for behind in (b"\n", b"\r", b"x", b"\0", following, following * 2, made.seal_line()):
         assert_damage(made.content + behind, "seal", made.end)
         assert scanned(made.content + behind).only_damage.reason == "bytes behind the seal"
 

@@ -90,6 +90,30 @@ def test_reads_writes_and_names_are_those_of_the_real_disk(tmp_path):
     assert real == sim
 
 
+def test_sizes_and_names_of_open_files_are_those_of_the_real_disk(tmp_path):
+    def steps(files, root):
+        a, b = f"{root}/a", f"{root}/b"
+        fd = files.create(a)
+        found = [files.size(fd), files.leads_to(a, fd), files.leads_to(b, fd)]
+        files.write_at(fd, b"abc", 4)
+        found.append(files.size(fd))
+        files.truncate(fd, 2)
+        found.append(files.size(fd))
+        files.replace(a, b)
+        found += [files.leads_to(a, fd), files.leads_to(b, fd)]
+        files.close(files.create(a))
+        found += [files.leads_to(a, fd), files.leads_to(b, fd)]
+        files.replace(a, b)
+        found += [files.leads_to(a, fd), files.leads_to(b, fd), files.size(fd)]
+        found.append(outcome(files.leads_to, f"{b}/x", fd))
+        files.close(fd)
+        found.append(outcome(files.size, fd))
+        return found
+
+    real, sim = run_everywhere(tmp_path, steps)
+    assert real == sim
+
+
 def test_errors_are_those_of_the_real_disk(tmp_path):
     def steps(files, root):
         files.mkdir(f"{root}/full")

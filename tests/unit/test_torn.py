@@ -1,8 +1,8 @@
 """FORMAT.md §6, clause by clause and on both sides, then exhaustively: whatever a cut write can
 leave is torn, and no flipped bit of what was acknowledged ever is.
 
-E is the end of the last whole batch; the rest is what lies behind it; A is where its first line
-that is not valid begins.
+E is the end of the last whole batch; the rest is what lies behind it; W is the end of the rest
+without the blanks at its end; A is where its first line that is not valid begins.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ from hypothesis import strategies as st
 from durasess.engine import codec, torn
 from durasess.engine.records import Place
 from tests.support.lines import (
+    BLANKS,
     SECTOR,
+    TAB,
     UNHURRIED,
     SegmentBytes,
     batch,
+    blanked,
     body,
     flips,
     line,
     lost_pieces,
+    overwritten,
     pieces,
     place_after,
     verdict,
@@ -33,6 +37,8 @@ from tests.support.lines import (
 )
 
 LF = b"\n"
+FILLER = TAB * 700
+"""Reaches over the end of a sector wherever it begins."""
 
 
 def segment_to(remainder: int = 0) -> SegmentBytes:
@@ -85,6 +91,11 @@ def test_segments_and_pieces_of_these_tests_are_what_they_claim() -> None:
     assert len(list(lost_pieces(LONG, BEFORE.end))) == 2 ** len(pieces(BEFORE.end, len(LONG))) - 1
 
 
+def test_file_is_overwritten_behind_its_last_line_and_grows_only_when_it_has_to() -> None:
+    assert overwritten(b"ab" + TAB * 4, b"cd") == b"abcd" + TAB * 2
+    assert overwritten(b"ab" + TAB, b"cd") == overwritten(b"ab", b"cd") == b"abcd"
+
+
 # Rule 1: valid lines with b 0 and nothing else
 
 
@@ -92,6 +103,14 @@ def test_segments_and_pieces_of_these_tests_are_what_they_claim() -> None:
 def test_file_that_ends_behind_lines_with_b_0_is_torn(rest: bytes, count: int) -> None:
     assert is_torn(rest)
     assert reason(rest) == f"the file ends inside a batch, after {count} of its lines"
+    assert is_torn(rest + FILLER)
+    assert reason(rest + FILLER) == reason(rest)
+
+
+@pytest.mark.parametrize("b", [None, 2, 4])
+def test_line_that_ends_a_batch_of_another_length_is_damage_before_filler(b: int | None) -> None:
+    after = place_after(FIRST + SECOND, BEFORE.place)
+    assert is_damage(FIRST + SECOND + line(after, b=b) + FILLER)
 
 
 @pytest.mark.parametrize("b", [None, 1, 2, 4, 5])
@@ -164,6 +183,42 @@ def test_every_beginning_of_a_later_line_of_the_batch_is_torn() -> None:
     for whole, cut in ((FIRST, SECOND), (FIRST + SECOND, THIRD[:-1])):
         for size in range(1, len(cut)):
             assert is_torn(whole + cut[:size])
+
+
+@pytest.mark.parametrize("size", [1, 2, 311, 312, 5000])
+def test_every_beginning_of_a_line_with_filler_behind_it_is_torn_for_the_same_reason(
+    size: int,
+) -> None:
+    for whole, cut in ((b"", ONE), (FIRST, SECOND), (FIRST + SECOND, THIRD)):
+        for at in range(1, len(cut) - 1):
+            assert is_torn(whole + cut[:at] + TAB * size)
+            assert reason(whole + cut[:at] + TAB * size) == "the last line has no line feed"
+
+
+def test_every_beginning_of_a_seal_with_filler_behind_it_is_torn() -> None:
+    seal = BEFORE.seal_line()
+    for size in range(1, len(seal)):
+        assert is_torn(seal[:size] + FILLER)
+        assert size < len(b'{"seq') or is_damage(FIRST + seal[:size] + FILLER)
+
+
+@pytest.mark.parametrize("begin", [b"x", b"{}", b'{"seq":%d,' % (N + 1), b'{"seq":%d,"tsx' % N])
+def test_bytes_before_filler_that_begin_no_line_are_damage(begin: bytes) -> None:
+    for size in (1, 20, 700):
+        assert is_damage(begin + TAB * size)
+
+
+@pytest.mark.parametrize("behind", [b"\r", b" ", b"\x0b", b"x", b"{", ONE[:-1]])
+def test_whole_line_with_bytes_behind_it_is_damage_before_filler(behind: bytes) -> None:
+    for begin in (ONE, FIRST, FIRST + SECOND, BEFORE.seal_line()):
+        assert is_damage(begin[:-1] + behind + FILLER)
+
+
+def test_tab_inside_the_last_line_is_damage() -> None:
+    """Filler ends the file; a tab before other bytes of its piece is none."""
+    for at in range(1, 60):
+        assert is_damage(blanked(ONE, at, at + 1, TAB))
+        assert is_damage(blanked(ONE[:60], at - 1, at, TAB) + FILLER)
 
 
 def test_bytes_behind_the_fixed_beginning_are_not_looked_at() -> None:
@@ -255,11 +310,20 @@ def test_batch_that_lacks_only_its_line_feed_is_torn_and_kept_whole() -> None:
     assert [one.crc for one in found.whole] == [codec.stored_crc(one.text) for one in found.whole]
 
 
+@pytest.mark.parametrize("write", [ONE, THREE, LONG])
+def test_batch_in_whose_place_of_the_line_feed_is_filler_is_torn_and_kept(write: bytes) -> None:
+    plain = verdict(BEFORE, write[:-1])
+    for size in (1, 2, 312, 5000):
+        assert verdict(BEFORE, write[:-1] + TAB * size) == plain
+    assert plain is not None and whole_of(plain) == write
+
+
 @pytest.mark.parametrize("cut", [FIRST[:-1], FIRST + SECOND[:-1], BEFORE.seal_line()[:-1]])
 def test_whole_line_that_ends_no_batch_and_lacks_its_line_feed_is_torn_and_not_kept(
     cut: bytes,
 ) -> None:
     assert is_torn(cut)
+    assert is_torn(cut + FILLER)
 
 
 @pytest.mark.parametrize("b", [None, 2, 4])
@@ -275,7 +339,7 @@ def test_whole_line_of_another_chain_without_a_line_feed_is_torn_and_not_kept() 
     assert is_torn(line(BEFORE.place._replace(chain=1))[:-1])
 
 
-# Rule 3: zeros at the very end, or pieces that are all zeros
+# Rule 3: blanks at the very end, or pieces that are all blanks
 
 
 @pytest.mark.parametrize("size", [1, 2, 311, 312, 313, 512, 5000])
@@ -283,6 +347,14 @@ def test_zeros_alone_are_torn(size: int) -> None:
     assert is_torn(bytes(size))
     assert is_torn(FIRST + bytes(size))
     assert is_torn(FIRST + SECOND + bytes(size))
+
+
+@pytest.mark.parametrize("blanks", [b"\0\t", b"\t\0", b"\0" + FILLER, FILLER + b"\0", b"\t\0\t"])
+def test_zeros_among_filler_are_torn(blanks: bytes) -> None:
+    """A write that made the file longer was lost, but for the new size."""
+    for whole in (b"", FIRST, FIRST + SECOND, ONE[:40], FIRST + SECOND[:40], ONE[:-1]):
+        assert is_torn(whole + blanks)
+        assert reason(whole + blanks).endswith("zero bytes at the end of the file")
 
 
 def test_zeros_at_the_very_end_need_not_begin_at_a_sector() -> None:
@@ -294,6 +366,7 @@ def test_zeros_at_the_very_end_need_not_begin_at_a_sector() -> None:
 def test_whole_line_in_whose_place_of_the_line_feed_is_a_zero_is_torn_and_not_kept() -> None:
     assert is_torn(ONE[:-1] + b"\0")
     assert is_torn(THREE[:-1] + bytes(9))
+    assert is_torn(ONE[:-1] + b"\0" + FILLER)
 
 
 def test_seal_with_zeros_behind_its_beginning_is_torn_directly_at_the_end_of_the_batches() -> None:
@@ -302,14 +375,29 @@ def test_seal_with_zeros_behind_its_beginning_is_torn_directly_at_the_end_of_the
     assert is_damage(FIRST + seal[:30] + bytes(50))
 
 
-def test_each_lost_piece_is_torn_and_counted() -> None:
-    for start, end in pieces(BEFORE.end, len(LONG)):
-        rest = zeroed(LONG, start, end)
+@pytest.mark.parametrize("blank", BLANKS)
+@pytest.mark.parametrize("behind", [b"", TAB, FILLER])
+def test_each_lost_piece_is_torn_and_counted(blank: bytes, behind: bytes) -> None:
+    *found, last = pieces(BEFORE.end, len(LONG))
+    for lost in found:
+        rest = blanked(LONG, *lost, blank) + behind
         assert is_torn(rest)
-        assert reason(rest) == "1 sector of zeros in the last write" or end == len(LONG)
-    assert reason(zeroed(LONG, 0, 312 + SECTOR)) == "2 sectors of zeros in the last write"
-    # A lost last piece is zeros at the very end.
-    assert reason(zeroed(LONG, 312 + 2 * SECTOR, len(LONG))).endswith("at the end of the file")
+        assert reason(rest) == "1 sector missing in the last write"
+    both = blanked(LONG, 0, 312 + SECTOR, blank) + behind
+    assert reason(both) == "2 sectors missing in the last write"
+    # A lost last piece is blanks at the very end.
+    assert reason(zeroed(LONG, *last) + behind).endswith("at the end of the file")
+    assert reason(blanked(LONG, *last, TAB) + behind) == "the last line has no line feed"
+
+
+def test_lost_pieces_may_show_zeros_and_tabs_side_by_side() -> None:
+    """Where the file was made longer in the middle of the write, or of a sector."""
+    first, second, third, _ = pieces(BEFORE.end, len(LONG))
+    for one, other in itertools.permutations(BLANKS):
+        assert is_torn(blanked(zeroed(LONG, *first), *third, TAB))
+        half = (second[0] + 100, second[1])
+        assert is_torn(blanked(blanked(LONG, *second, one), *half, other))
+        assert is_torn(LONG[: second[0]] + one * 10 + other * 10)
 
 
 def test_line_that_is_not_valid_without_any_zero_is_damage() -> None:
@@ -317,33 +405,45 @@ def test_line_that_is_not_valid_without_any_zero_is_damage() -> None:
         assert is_damage(LONG[:at] + b"?" + LONG[at + 1 :])
 
 
-def test_one_zero_beside_other_bytes_of_its_piece_is_damage() -> None:
+@pytest.mark.parametrize("behind", [b"", FILLER])
+@pytest.mark.parametrize("blank", BLANKS)
+def test_one_blank_beside_other_bytes_of_its_piece_is_damage(blank: bytes, behind: bytes) -> None:
     for at in range(len(LONG) - 1):
-        assert is_damage(zeroed(LONG, at, at + 1))
+        assert is_damage(blanked(LONG, at, at + 1, blank) + behind)
 
 
+@pytest.mark.parametrize("behind", [b"", FILLER])
+@pytest.mark.parametrize("blank", BLANKS)
 @pytest.mark.parametrize("shift", [-1, 1, 100])
-def test_zeros_that_are_not_a_whole_piece_are_damage(shift: int) -> None:
+def test_blanks_that_are_not_a_whole_piece_are_damage(
+    shift: int, blank: bytes, behind: bytes
+) -> None:
     start, end = pieces(BEFORE.end, len(LONG))[1]
-    assert is_damage(zeroed(LONG, start + shift, end + shift))
-    assert is_damage(zeroed(LONG, start, end + shift))
-    assert is_damage(zeroed(LONG, start + shift, end))
+    assert is_damage(blanked(LONG, start + shift, end + shift, blank) + behind)
+    assert is_damage(blanked(LONG, start, end + shift, blank) + behind)
+    assert is_damage(blanked(LONG, start + shift, end, blank) + behind)
 
 
-def test_zeros_that_are_not_a_whole_piece_are_damage_beside_a_piece_that_is() -> None:
+@pytest.mark.parametrize("blank", BLANKS)
+def test_blanks_that_are_not_a_whole_piece_are_damage_beside_a_piece_that_is(
+    blank: bytes,
+) -> None:
     (_, first_end), second, third, _ = pieces(BEFORE.end, len(LONG))
-    assert is_torn(zeroed(LONG, *second))
-    assert is_damage(zeroed(zeroed(LONG, *second), *(third[0] + 1, third[1])))
-    assert is_damage(zeroed(zeroed(LONG, *second), first_end - 1, first_end))
-    assert is_damage(zeroed(LONG, *second)[:-1] + b"?\0" + LF)
+    for whole in BLANKS:
+        lost = blanked(LONG, *second, whole)
+        assert is_torn(lost)
+        assert is_damage(blanked(lost, third[0] + 1, third[1], blank))
+        assert is_damage(blanked(lost, first_end - 1, first_end, blank))
+        assert is_damage(lost[:-1] + b"?" + blank + LF)
 
 
-def test_sectors_are_those_of_the_file_and_not_of_the_write() -> None:
+@pytest.mark.parametrize("blank", BLANKS)
+def test_sectors_are_those_of_the_file_and_not_of_the_write(blank: bytes) -> None:
     other = segment_to(201)
     text = batch(other.place, 1, "x" * 1500)
     start, end = pieces(BEFORE.end, len(text))[1]
-    assert is_damage(zeroed(text, start, end), other)
-    assert is_torn(zeroed(text, start - 1, end - 1), other)
+    assert is_damage(blanked(text, start, end, blank), other)
+    assert is_torn(blanked(text, start - 1, end - 1, blank), other)
 
 
 def test_piece_that_holds_valid_lines_and_then_zeros_is_damage() -> None:
@@ -377,21 +477,25 @@ def test_damaged_line_with_its_line_feed_before_the_zeros_is_damage() -> None:
     changed = ONE.replace(b"note", b"nope")
     after = place_after(ONE, BEFORE.place)
     following = batch(after, 1, "x" * 900)
-    for behind in (bytes(20), following[:30] + bytes(900), zeroed(following, 0, 900)):
+    for behind in (b"", bytes(20), following[:30] + bytes(900), zeroed(following, 0, 900)):
         assert is_damage(changed + behind)
+        assert is_damage(changed + behind + FILLER)
+        assert is_damage(changed + behind.replace(b"\0", TAB) + FILLER)
     long = ONE.replace(b"note", b"nope") + batch(after, 1, "x" * 1500)
     second = pieces(BEFORE.end, len(long))[1]
-    assert is_damage(zeroed(long, *second))
+    for blank in BLANKS:
+        assert is_damage(blanked(long, *second, blank))
 
 
-# Rule 3, whole lines behind the first zero
+# Rule 3, whole lines behind the first blank
 
 
-def behind_a_lost_piece(*lines: bytes) -> bytes:
-    """Line N reaches over a lost sector; these lines follow it."""
+def behind_a_lost_piece(*lines: bytes) -> Iterator[bytes]:
+    """Line N reaches over a lost sector; these lines follow it, and filler or none."""
     long = line(BEFORE.place, "x" * 900, b=0)
     lost = pieces(BEFORE.end, len(long))[1]
-    return zeroed(long, *lost) + b"".join(lines)
+    for blank, behind in itertools.product(BLANKS, (b"", FILLER)):
+        yield blanked(long, *lost, blank) + b"".join(lines) + behind
 
 
 def some(seq: int, b: int | None, data: str = "") -> bytes:
@@ -413,7 +517,8 @@ def some(seq: int, b: int | None, data: str = "") -> bytes:
     ],
 )
 def test_lines_of_the_same_batch_behind_a_lost_piece_are_torn(lines: list[bytes]) -> None:
-    assert is_torn(behind_a_lost_piece(*lines))
+    for rest in behind_a_lost_piece(*lines):
+        assert is_torn(rest)
 
 
 @pytest.mark.parametrize(
@@ -438,7 +543,8 @@ def test_lines_of_the_same_batch_behind_a_lost_piece_are_torn(lines: list[bytes]
     ],
 )
 def test_other_lines_behind_a_lost_piece_are_damage(lines: list[bytes]) -> None:
-    assert is_damage(behind_a_lost_piece(*lines))
+    for rest in behind_a_lost_piece(*lines):
+        assert is_damage(rest)
 
 
 def test_first_line_of_the_batch_is_that_of_the_rest_and_not_the_lost_one() -> None:
@@ -449,18 +555,20 @@ def test_first_line_of_the_batch_is_that_of_the_rest_and_not_the_lost_one() -> N
     assert is_damage(zeroed(wrong, *pieces(BEFORE.end, len(wrong))[2]))
 
 
-def test_lines_behind_the_gap_that_hold_zeros_themselves_are_not_looked_at() -> None:
+def test_lines_behind_the_gap_that_hold_blanks_themselves_are_not_looked_at() -> None:
     lines = batch(BEFORE.place, 4, "x" * 700)
     found = pieces(BEFORE.end, len(lines))
-    assert is_torn(zeroed(zeroed(lines, *found[0]), *found[3]))
+    for one, other in itertools.product(BLANKS, BLANKS):
+        assert is_torn(blanked(blanked(lines, *found[0], one), *found[3], other))
 
 
 def test_acknowledged_batches_of_one_line_with_a_lost_sector_in_the_first_are_damage() -> None:
     first = batch(BEFORE.place, 1, "x" * 900)
     second = batch(place_after(first, BEFORE.place), 1)
     lost = pieces(BEFORE.end, len(first))[1]
-    assert is_torn(zeroed(first, *lost))
-    assert is_damage(zeroed(first, *lost) + second)
+    for blank, behind in itertools.product(BLANKS, (b"", FILLER)):
+        assert is_torn(blanked(first, *lost, blank) + behind)
+        assert is_damage(blanked(first, *lost, blank) + second + behind)
 
 
 # Exhaustively
@@ -473,6 +581,7 @@ WRITES = {
     "one long line": (1, "x" * 1100),
     "two long lines": (2, ["@ " * 200, {"crc": "0a1b2c3d"}]),
     "many lines": (12, None),
+    "flips to tabs": (2, ")I(I) É"),
     "a seal": (0, None),
 }
 
@@ -511,6 +620,19 @@ def test_write_without_its_last_byte_is_torn_and_kept_if_it_is_a_batch(
     assert whole_of(found) == (b"" if write == before.seal_line() else write)
 
 
+@pytest.mark.parametrize("behind", [b"", TAB * 9, FILLER], ids=len)
+def test_write_over_filler_cut_at_every_byte_is_torn_or_kept(
+    before: SegmentBytes, write: bytes, behind: bytes
+) -> None:
+    """The write lies over filler, and there is more behind it."""
+    filler = TAB * len(write) + behind
+    for size in range(1, len(write) - 1):
+        assert is_torn(overwritten(filler, write[:size]), before), f"cut at {size}"
+    found = verdict(before, overwritten(filler, write[:-1]))
+    assert found is not None
+    assert whole_of(found) == (b"" if write == before.seal_line() else write)
+
+
 def test_write_with_zeros_from_every_byte_on_is_torn(before: SegmentBytes, write: bytes) -> None:
     for size in range(len(write)):
         assert is_torn(write[:size].ljust(len(write), b"\0"), before), f"zeros from {size}"
@@ -521,6 +643,36 @@ def test_write_with_every_combination_of_lost_sectors_is_torn(
 ) -> None:
     for rest in lost_pieces(write, before.end):
         assert is_torn(rest, before), rest
+        assert is_torn(rest + FILLER, before), rest
+
+
+def test_write_over_filler_with_every_combination_of_lost_sectors_is_torn_or_not_there(
+    before: SegmentBytes, write: bytes
+) -> None:
+    for behind in (b"", TAB, FILLER):
+        for rest in lost_pieces(write, before.end, TAB):
+            if rest.strip(TAB):
+                assert is_torn_or_lacks_its_line_feed(rest + behind, before, write), rest
+
+
+def is_torn_or_lacks_its_line_feed(rest: bytes, before: SegmentBytes, write: bytes) -> bool:
+    """Where nothing but the last line feed was lost, the batch is kept."""
+    found = verdict(before, rest)
+    assert found is not None
+    lacks = rest.rstrip(TAB) == write[:-1] and write != before.seal_line()
+    return whole_of(found) == (write if lacks else b"")
+
+
+def test_write_that_made_the_file_longer_with_every_combination_of_lost_sectors_is_torn(
+    before: SegmentBytes, write: bytes
+) -> None:
+    """What was lost shows filler up to where the file ended before, and zeros from there on."""
+    for end in cuts_of_interest(write, before.end):
+        for rest in lost_pieces(write, before.end, TAB):
+            longer = rest[:end] + rest[end:].replace(TAB, b"\0")
+            if longer.strip(TAB):
+                found = verdict(before, longer + FILLER)
+                assert found is not None and whole_of(found) in (b"", write), longer
 
 
 def cuts_of_interest(write: bytes, base: int) -> Iterator[int]:
@@ -539,6 +691,9 @@ def test_write_cut_anywhere_with_every_combination_of_lost_sectors_is_torn(
         for rest in lost_pieces(write[:size], before.end):
             assert is_torn(rest, before), (size, rest)
             assert is_torn(rest.ljust(len(write), b"\0"), before), (size, rest)
+        for rest in lost_pieces(write[:size], before.end, TAB):
+            if rest.strip(TAB):
+                assert is_torn_or_lacks_its_line_feed(rest + FILLER, before, write), (size, rest)
 
 
 def test_every_flipped_bit_of_the_last_acknowledged_batch_is_damage(
@@ -547,21 +702,38 @@ def test_every_flipped_bit_of_the_last_acknowledged_batch_is_damage(
     """A flipped seal is damage too: nothing but a whole line feed stands behind it."""
     for rest in flips(write):
         assert is_damage(rest, before), rest
+        assert is_damage(rest + TAB, before), rest
+        assert is_damage(rest + FILLER, before), rest
+
+
+def test_every_flipped_bit_of_filler_is_damage_but_where_a_lost_sector_may_end(
+    before: SegmentBytes,
+) -> None:
+    """One byte at the beginning of a sector, behind sectors that are all filler, is what a cut
+    write leaves whose first sectors were lost. Nothing was acknowledged there."""
+    for size in (1, 2, 511, 512, 1100):
+        for at, rest in enumerate(flips(TAB * size)):
+            at //= 8
+            torn_at = at > 0 and (before.end + at) % SECTOR == 0
+            assert is_torn(rest, before) if torn_at else is_damage(rest, before), (size, at)
 
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_every_flipped_bit_of_the_last_acknowledged_batch_is_damage_before_every_kind_of_tail(
     before: SegmentBytes, count: int
 ) -> None:
-    acknowledged = batch(before.place, count, "  @@  ")
+    acknowledged = batch(before.place, count, "  @@  )I")
     following = batch(place_after(acknowledged, before.place), 1, "x" * 700)
     tails = [following[:1], following[:300], bytes(1), bytes(600), following[:90] + bytes(9)]
+    tails += [TAB, FILLER, b"\0" + FILLER, following[:300] + FILLER]
     for changed in flips(acknowledged):
         for tail in tails:
             assert is_damage(changed + tail, before), (changed, tail)
         for lost in pieces(before.end, len(changed + following)):
             if lost[0] >= len(changed):
                 assert is_damage(zeroed(changed + following, *lost), before), (changed, lost)
+                over_filler = blanked(changed + following, *lost, TAB) + FILLER
+                assert is_damage(over_filler, before), (changed, lost)
 
 
 # At random
@@ -590,8 +762,9 @@ def test_any_cut_and_any_lost_sectors_of_any_batch_are_torn(
     write = batch_of(sizes, before.place)
     rest = write[: data.draw(st.integers(1, len(write)))]
     for lost in data.draw(st.sets(st.sampled_from(pieces(before.end, len(rest))))):
-        rest = zeroed(rest, *lost)
+        rest = blanked(rest, *lost, data.draw(st.sampled_from(BLANKS)))
     rest += bytes(data.draw(st.integers(0, len(write) - len(rest))))
+    rest += TAB * data.draw(st.integers(0, 600))
     found = verdict(before, rest)
-    if rest != write:
+    if not rest.startswith(write) and rest.strip(TAB):
         assert found is not None and whole_of(found) in (b"", write)

@@ -9,6 +9,7 @@ from durasess import FormatVersionError, SessionNotFoundError, StorageError
 from durasess.engine import codec
 from durasess.engine.files import RealFiles
 from durasess.engine.verify import verify
+from tests.support.lines import write_next
 from tests.support.sessions import (
     SIM_PATH,
     append_bytes,
@@ -85,6 +86,7 @@ def test_every_damage_is_told_not_only_the_first(tmp_path):
         lambda file: drop_line(file, 0),
         lambda file: flip_bit(file, 300),
         lambda file: append_bytes(file, b'{"seq":9}\n'),
+        lambda file: append_bytes(file, b"\t"),
     ],
 )
 def test_damage_in_a_sealed_segment_is_found(tmp_path, damage):
@@ -103,7 +105,7 @@ def test_missing_segment_is_found(tmp_path):
 
 def test_torn_tail_is_told_and_is_no_damage(tmp_path):
     path = make_unclean(tmp_path / "s1")
-    append_bytes(segment_path(path), unacknowledged(path, 4)[:20])
+    write_next(segment_path(path), unacknowledged(path, 4)[:20])
     report = verified(path)
     assert report.damage == []
     assert report.torn.size == 20

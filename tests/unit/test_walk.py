@@ -5,8 +5,8 @@ import pytest
 from durasess.engine import survey
 from durasess.engine.files import RealFiles
 from durasess.engine.walk import Walk, marks, unreached
+from tests.support.lines import TAB, write_next
 from tests.support.sessions import (
-    append_bytes,
     claims_of,
     cut_tail,
     flip_bit,
@@ -118,11 +118,11 @@ def test_compressed_segment_that_is_broken_is_damage(path):
 
 def test_torn_tail_of_the_newest_segment_is_told(tmp_path):
     path = make_unclean(tmp_path / "s1")
-    size = segment_path(path).stat().st_size
-    append_bytes(segment_path(path), unacknowledged(path, "lost")[:30])
+    end = len(segment_path(path).read_bytes().rstrip(TAB))
+    write_next(segment_path(path), unacknowledged(path, "lost")[:30])
     walk, seqs = walked(path)
     assert seqs == [1, 2, 3]
-    assert (walk.torn.offset, walk.torn.size) == (size, 30)
+    assert (walk.torn.offset, walk.torn.size) == (end, 30)
     assert walk.damage == []
 
 
@@ -134,10 +134,14 @@ def test_log_that_reaches_every_mark_is_fine(path):
     assert unreached(claims_of(path), walk, survey.START) == []
 
 
-def test_log_that_ends_before_a_mark_is_damage(tmp_path):
-    path = make_unclean(tmp_path / "s1")
-    last = segment_path(path).read_bytes().split(b"\n")[-2]
-    cut_tail(segment_path(path), len(last) + 1)
+@pytest.mark.parametrize("preallocate", [0, 1024])
+@pytest.mark.parametrize("left", [b"", TAB], ids=["cut", "filler"])
+def test_log_that_ends_before_a_mark_is_damage(tmp_path, left, preallocate):
+    """Whether the file was cut there or shows what filler was there before the last event."""
+    path = make_unclean(tmp_path / "s1", preallocate=preallocate)
+    content = segment_path(path).read_bytes()
+    end = content.rindex(b'{"seq":3,')
+    segment_path(path).write_bytes(content[:end] + left * (len(content) - end))
     walk, _ = walked(path)
     found = unreached(claims_of(path), walk, survey.START)
     assert [(one.rule, one.first_seq, one.last_seq) for one in found] == [("floor", 3, 3)]
