@@ -24,13 +24,19 @@ FUNCTION_LINES_MAX = {"durasess": 60, "tests": 80, "tools": 80, "benchmarks": 80
 
 LONGER_MODULES = {
     # The public handle: one class whose docstrings are the manual.
-    "durasess/engine/engine.py": 510,
+    "durasess/engine/engine.py": 400,
     # A commit, a rotation and a close, from end to end.
-    "durasess/engine/writer.py": 370,
+    "durasess/engine/writer.py": 500,
+    # One write with all that can go wrong with it; a turn likewise; opening in three modes.
+    "durasess/engine/log.py": 320,
+    "durasess/engine/turns.py": 330,
+    "durasess/engine/opening.py": 310,
     # Rules that are read side by side.
     "durasess/engine/scan.py": 365,
-    "durasess/engine/codec.py": 310,
+    "durasess/engine/codec.py": 315,
     "durasess/engine/repair.py": 310,
+    # Tickets and the two places where they are worked off.
+    "durasess/engine/commit.py": 310,
 }
 VAGUE_MODULES = frozenset(["util", "utils", "helper", "helpers", "common", "misc"])
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
@@ -60,18 +66,19 @@ ENGINE_LEVELS = (
     frozenset(["types", "paths", "disk"]),
     frozenset(["files", "codec", "frames", "values", "patience"]),
     frozenset(["publishing", "state", "records"]),
-    frozenset(["lock", "meta", "segment", "snapshot", "torn", "receipt", "quarantine"]),
-    frozenset(["scan", "fold"]),
+    frozenset(["lock", "meta", "segment", "snapshot", "torn", "receipt", "quarantine", "feeds"]),
+    frozenset(["scan", "fold", "workers"]),
     frozenset(["survey"]),
     frozenset(["walk"]),
     frozenset(
         ["log", "recovery", "settle", "prune", "verify", "commit", "history", "create", "lifetime"]
     ),
-    frozenset(["repair", "ledger", "admission"]),
-    frozenset(["snapshotter", "drafting"]),
+    frozenset(["repair", "ledger", "admission", "aftermath", "shared_log"]),
+    frozenset(["snapshotter", "drafting", "live", "turns"]),
     frozenset(["assembly"]),
     frozenset(["writer"]),
     frozenset(["opening"]),
+    frozenset(["handle"]),
     frozenset(["engine"]),
 )
 LEVEL_OF = {name: level for level, names in enumerate(ENGINE_LEVELS, 1) for name in names}

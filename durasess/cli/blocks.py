@@ -63,6 +63,22 @@ class Notes(NamedTuple):
     tone: Tone = "plain"
 
 
+class Branch(NamedTuple):
+    """A name in a tree, what it is, and what is inside."""
+
+    name: str
+    note: str = ""
+    tone: Tone = "plain"
+    inside: tuple[Branch, ...] = ()
+
+
+class Tree(NamedTuple):
+    """Names inside each other."""
+
+    title: str
+    root: Branch
+
+
 class Value(NamedTuple):
     """A JSON value in full."""
 
@@ -70,7 +86,7 @@ class Value(NamedTuple):
     value: Any
 
 
-Block = Facts | Table | Listing | Notes | Value
+Block = Facts | Table | Listing | Notes | Tree | Value
 
 
 def number(value: int) -> str:
@@ -88,6 +104,11 @@ def span(first: int, last: int) -> str:
 def count(value: int, noun: str) -> str:
     """`1 event`, `2,000 events`."""
     return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
+
+
+def shortened(text: str, width: int) -> str:
+    """The text in at most `width` characters."""
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def printable(text: str) -> str:

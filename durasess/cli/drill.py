@@ -12,13 +12,21 @@ import msgspec
 
 from durasess.cli import drill_source, file_system, options
 from durasess.cli.blocks import Block, Column, Fact, Facts, Notes, Row, Table, count, number
-from durasess.cli.drill_rounds import Drill, Result
-from durasess.cli.drill_source import Source
+from durasess.cli.drill_rounds import Drill, Result, WriterResult
+from durasess.cli.drill_shared import SharedDrill
+from durasess.cli.drill_source import WRITERS_MAX, Source
 from durasess.cli.output import DAMAGE, SOUND, Output
 from durasess.engine import files, paths
 from durasess.errors import StorageError
 
 KILLS = 40
+
+_WRITER_COLUMNS = (
+    Column("writer", right=True),
+    Column("kills", right=True),
+    Column("acknowledged", right=True),
+    Column("in the log", right=True),
+)
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +50,8 @@ def add_to(verbs: options.Verbs) -> None:
         run,
         summary="Kill a real writer again and again and check that nothing is lost.",
         more="Each round starts a process that appends events, kills it (-9) at a random moment,\n"
-        "recovers the session and compares it event by event with what was issued.\n"
+        "recovers the session and compares it event by event with what was issued. With --writers\n"
+        "several append to one session; one is killed each round while the others go on.\n"
         "Exit status: 0 passed, 1 something was lost, duplicated or different, 2 usage, 3 failed.",
         example="durasess drill --kills 100 --input session.jsonl",
     )
@@ -52,6 +61,13 @@ def add_to(verbs: options.Verbs) -> None:
         type=options.positive,
         default=KILLS,
         help="how many (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--writers",
+        metavar="N",
+        type=_writers,
+        default=1,
+        help=f"so many share the session, 2 to {WRITERS_MAX}: one is killed, the others must go on",
     )
     parser.add_argument(
         "--seed",
@@ -79,7 +95,7 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
     kept = True
     try:
         with output.progress("kill -9", chosen.kills) as step:
-            result = Drill(path, source, Random(chosen.seed)).run(chosen.kills, step)
+            result = _drill(path, source, chosen).run(chosen.kills, step)
         passed = not (result.problems or result.lost or result.duplicated or result.different)
         kept = chosen.dir is not None or not passed
     except KeyboardInterrupt:
@@ -100,6 +116,13 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
     )
     output.report(report, lambda: _blocks(report))
     return SOUND if passed else DAMAGE
+
+
+def _drill(path: str, source: Source, chosen: argparse.Namespace) -> Drill | SharedDrill:
+    rng = Random(chosen.seed)
+    if chosen.writers == 1:
+        return Drill(path, source, rng)
+    return SharedDrill(path, source, rng, chosen.writers)
 
 
 def _check_input(source: Source) -> None:
@@ -165,14 +188,22 @@ def _blocks(report: Report) -> Iterator[Block]:
     yield Facts("", facts)
     columns = (Column("what"), Column("count", right=True), Column(""))
     yield Table("", columns, list(_rows(result)))
+    if result.writers:
+        yield Table("", _WRITER_COLUMNS, [_writer_row(one) for one in result.writers])
     if result.problems:
         yield Notes("what went wrong", result.problems, "bad")
 
 
 def _rows(result: Result) -> Iterator[Row]:
     while_writing = result.kills - result.kills_while_opening
-    opening = f"{while_writing} while appending, {result.kills_while_opening} while recovering"
-    yield Row(("kills", number(result.kills), opening))
+    opening = "joining" if result.writers else "recovering"
+    yield Row(
+        (
+            "kills",
+            number(result.kills),
+            f"{while_writing} while appending, {result.kills_while_opening} while {opening}",
+        )
+    )
     yield Row(("torn tails", number(result.torn_tails), f"{result.unclean} logs left open"))
     yield Row(("snapshots", number(result.snapshots), f"{number(result.segments)} segments"))
     beyond = f"{number(result.beyond)} more were recovered that nobody had been told of"
@@ -185,3 +216,20 @@ def _rows(result: Result) -> Iterator[Row]:
         yield Row((name, number(value), ""), "bad" if value else "plain")
     yield Row(("recovery ms, median", f"{result.recovery_ms_median:.1f}", ""))
     yield Row(("recovery ms, maximum", f"{result.recovery_ms_max:.1f}", ""))
+    if result.writers:
+        others = "after a kill, until each of the others had its next event"
+        yield Row(("going on ms, median", f"{result.going_on_ms_median:.1f}", others))
+        yield Row(("going on ms, maximum", f"{result.going_on_ms_max:.1f}", ""))
+
+
+def _writer_row(one: WriterResult) -> Row:
+    counts = (one.writer, one.kills, one.acknowledged, one.events)
+    return Row(tuple(number(value) for value in counts))
+
+
+def _writers(text: str) -> int:
+    """An argument type: how many writers."""
+    value = int(text)
+    if not 1 <= value <= WRITERS_MAX:
+        raise argparse.ArgumentTypeError(f"expected 1 to {WRITERS_MAX}, found {value}")
+    return value

@@ -29,6 +29,14 @@ class Told(msgspec.Struct):
         """The highest seq that was acknowledged; all before it are too, as the log is a prefix."""
         return max(self.acknowledged, default=0)
 
+    def add(self, more: Told) -> None:
+        """What another worker told."""
+        self.acknowledged |= more.acknowledged
+        for stream, position in more.issued.items():
+            self.issued[stream] = max(position, self.issued.get(stream, 0))
+        self.snapshots |= more.snapshots
+        self.failures += more.failures
+
 
 class Tally(msgspec.Struct):
     """How many events were wrong, and the first findings in words."""

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import statistics
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable
-from pathlib import Path
 from random import Random
 
 import msgspec
 
 from durasess.cli.drill_compare import Comparison, Tally, Told
+from durasess.cli.drill_process import LONGEST_WAIT, Killable
 from durasess.cli.drill_source import (
     SEGMENT_BYTES,
     SNAPSHOT_EVERY,
@@ -23,15 +19,12 @@ from durasess.cli.drill_source import (
     fold,
 )
 from durasess.cli.drill_worker import Orders
+from durasess.cli.output import Step
 from durasess.cli.salvage import segment_numbers
-from durasess.engine import codec
 from durasess.engine.engine import Engine
 from durasess.engine.files import RealFiles
 from durasess.engine.receipt import Receipt
 from durasess.errors import DurasessError
-
-LONGEST_WAIT = 60.0
-"""Seconds until a worker that tells nothing counts as stuck."""
 
 LONGEST_LIFE = 0.15
 """Seconds that a worker lives at most after its first acknowledgement."""
@@ -40,9 +33,21 @@ _SHORTEST_LIFE = 1e-6
 _LONGEST_OPENING = 0.03
 
 
+class WriterResult(msgspec.Struct, kw_only=True):
+    """One of several writers: how often it was killed, how many of its events were acknowledged,
+    and how many are in the log."""
+
+    writer: int
+    kills: int = 0
+    acknowledged: int = 0
+    events: int = 0
+
+
 class Result(msgspec.Struct, kw_only=True):
     """What a drill did and found. Times in milliseconds; `unclean` counts recoveries from a log
-    that was not sealed, `beyond` events that were recovered though nobody had been told of them."""
+    that was not sealed, `beyond` events that were recovered though nobody had been told of them.
+    With several `writers`, `going_on_ms` is how long after a kill each of the others had its next
+    event."""
 
     kills: int = 0
     kills_while_opening: int = 0
@@ -58,8 +63,21 @@ class Result(msgspec.Struct, kw_only=True):
     different: int = 0
     recovery_ms_median: float = 0.0
     recovery_ms_max: float = 0.0
+    going_on_ms_median: float = 0.0
+    going_on_ms_max: float = 0.0
     seconds: float = 0.0
+    writers: list[WriterResult] = msgspec.field(default_factory=list)
     problems: list[str] = msgspec.field(default_factory=list)
+
+    def take(self, tally: Tally, recoveries: list[float]) -> None:
+        """What was wrong, and how long each recovery took."""
+        self.lost = tally.lost
+        self.duplicated = tally.duplicated
+        self.different = tally.different
+        self.problems = tally.problems
+        if recoveries:
+            self.recovery_ms_median = statistics.median(recoveries)
+            self.recovery_ms_max = max(recoveries)
 
 
 class Drill:
@@ -78,7 +96,7 @@ class Drill:
         self._last: Receipt | None = None
         self._result = Result()
 
-    def run(self, kills: int, step: Callable[[], None]) -> Result:
+    def run(self, kills: int, step: Step) -> Result:
         """Kill so many workers, or fewer when something was found; `step` is called after each."""
         started = time.perf_counter()
         while self._result.kills < kills and self._tally.is_clean:
@@ -105,18 +123,14 @@ class Drill:
             streams=streams,
             slow=self._rng.random() < 0.5,
         )
-        if while_opening:
-            lives = self._rng.uniform(0.0, _LONGEST_OPENING)
-        elif self._rng.random() < 0.5:
-            lives = self._rng.uniform(0.0, LONGEST_LIFE)
-        else:
-            lives = _SHORTEST_LIFE * (LONGEST_LIFE / _SHORTEST_LIFE) ** self._rng.random()
-        worker = Killable(orders, self._told)
+        lives = lifetime(self._rng, while_opening=while_opening)
+        worker = Killable(orders)
         try:
             has_begun = worker.wait_for("opening" if while_opening else "acknowledged")
             time.sleep(lives)
         finally:
             was_alive = worker.kill()
+            self._told.add(worker.told())
         self._result.kills += 1
         self._result.kills_while_opening += while_opening
         if not was_alive and not self._told.failures:
@@ -195,16 +209,18 @@ class Drill:
             self._tally.add("the log at the end is not the one that was compared before")
 
     def _summed_up(self) -> Result:
-        result = self._result
-        result.lost = self._tally.lost
-        result.duplicated = self._tally.duplicated
-        result.different = self._tally.different
-        result.problems = self._tally.problems
-        result.snapshots = len(self._snapshots)
-        if self._recoveries:
-            result.recovery_ms_median = statistics.median(self._recoveries)
-            result.recovery_ms_max = max(self._recoveries)
-        return result
+        self._result.take(self._tally, self._recoveries)
+        self._result.snapshots = len(self._snapshots)
+        return self._result
+
+
+def lifetime(rng: Random, *, while_opening: bool) -> float:
+    """Seconds that a worker goes on, often very few: the moments around its first event."""
+    if while_opening:
+        return rng.uniform(0.0, _LONGEST_OPENING)
+    if rng.random() < 0.5:
+        return rng.uniform(0.0, LONGEST_LIFE)
+    return float(_SHORTEST_LIFE * (LONGEST_LIFE / _SHORTEST_LIFE) ** rng.random())
 
 
 def reopen(path: str, at_least: Receipt | None) -> Engine:
@@ -216,77 +232,3 @@ def reopen(path: str, at_least: Receipt | None) -> Engine:
         snapshot_every=SNAPSHOT_EVERY,
         segment_bytes=SEGMENT_BYTES,
     )
-
-
-class Killable:
-    """A worker process and a thread that notes what it tells."""
-
-    def __init__(self, orders: Orders, told: Told) -> None:
-        self._told = told
-        self._seen = {"opening": threading.Event(), "acknowledged": threading.Event()}
-        self._unread: list[str] = []
-        argument = codec.encode(msgspec.to_builtins(orders)).decode()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "durasess.cli.drill_worker", argument],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": _python_path()},
-            start_new_session=True,
-        )
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def wait_for(self, word: str) -> bool:
-        """Until it told `word` or ended; False when it told nothing for too long."""
-        return self._seen[word].wait(LONGEST_WAIT)
-
-    def kill(self) -> bool:
-        """SIGKILL, then wait until the kernel has let go of everything it held. Whether it was
-        still running."""
-        was_alive = self._process.poll() is None
-        self._process.kill()
-        self._process.wait()
-        self._reader.join()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        return was_alive
-
-    def last_words(self) -> str:
-        """What it printed that is not a message."""
-        return " / ".join(self._unread[-5:]) or "it said nothing"
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            # A line that was cut by the kill never was a message.
-            if line.endswith(b"\n"):
-                self._take(line[:-1].decode("utf-8", "replace"))
-        for event in self._seen.values():
-            event.set()
-
-    def _take(self, line: str) -> None:
-        word, _, rest = line.partition(" ")
-        match word:
-            case "acknowledged" | "retried":
-                seq, crc = rest.split(" ")
-                self._told.acknowledged[int(seq)] = crc
-            case "issued":
-                stream, position = map(int, rest.split(" "))
-                self._told.issued[stream] = max(position, self._told.issued.get(stream, 0))
-            case "snapshot":
-                self._told.snapshots.add(int(rest))
-            case "failed":
-                self._told.failures.append(str(codec.decode(rest.encode())))
-            case "opening":
-                pass
-            case _:
-                self._unread.append(line)
-        if word in self._seen:
-            self._seen[word].set()
-
-
-def _python_path() -> str:
-    """The worker finds this very package, installed or not."""
-    here = str(Path(__file__).resolve().parents[2])
-    return os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))

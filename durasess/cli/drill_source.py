@@ -20,6 +20,9 @@ from durasess.engine.types import Draft, Event, LineError
 from durasess.errors import EventRejectedError
 
 STREAMS = 3
+"""Of each writer; those of writer n begin at n * STREAMS."""
+
+WRITERS_MAX = 16
 SNAPSHOT_EVERY = 60
 SEGMENT_BYTES = 192 * 1024
 """Small, so that snapshots and rotations happen often."""
@@ -84,7 +87,10 @@ def place_of(event: Event) -> tuple[int, int] | None:
     """(stream, position) of an event that a drill may have written; None for any other."""
     stream, _, position = (event.event_id or "").partition(":")
     is_ours = event.event_id is not None and event.event_id.isascii()
-    if not (is_ours and stream.isdigit() and position.isdigit()) or int(stream) >= STREAMS:
+    if (
+        not (is_ours and stream.isdigit() and position.isdigit())
+        or int(stream) >= STREAMS * WRITERS_MAX
+    ):
         return None
     return int(stream), int(position)
 

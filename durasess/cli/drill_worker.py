@@ -46,13 +46,15 @@ class SlowDisk(files.RealFiles):
 
 class Orders(msgspec.Struct, frozen=True):
     """What the parent tells its worker, as JSON in the one argument. `streams` are appended side by
-    side, each by a thread; `seed` decides how; `slow` gives it a slow disk."""
+    side, each by a thread; `seed` decides how; `slow` gives it a slow disk; `shared` says that
+    other workers write at the same time."""
 
     path: str
     source: Source
     seed: int
     streams: list[int]
     slow: bool = False
+    shared: bool = False
 
 
 class Worker:
@@ -69,6 +71,7 @@ class Worker:
         engine = Engine.open(
             self._orders.path,
             apply=fold,
+            mode="shared" if self._orders.shared else "own",
             snapshot_every=SNAPSHOT_EVERY,
             segment_bytes=SEGMENT_BYTES,
             files=SlowDisk() if self._orders.slow else None,

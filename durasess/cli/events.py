@@ -1,4 +1,5 @@
-"""The events of a session for `durasess inspect`: all of them shortened, or one in full."""
+"""The events of a session as they are shown: all of them shortened, those around a seq, or one in
+full. What is damaged is passed, and told."""
 
 from __future__ import annotations
 
@@ -8,140 +9,145 @@ from typing import Any
 import msgspec
 
 from durasess.cli import options, salvage
-from durasess.cli.blocks import Block, Column, Listing, Notes, Row, Value, number, span
+from durasess.cli.blocks import Column, Listing, Row, number, shortened, span
 from durasess.cli.examine import Inspected
+from durasess.cli.masking import Masker
 from durasess.engine import codec, files, paths
 from durasess.engine.records import Record
 from durasess.engine.scan import Scan
-from durasess.engine.types import LineError
 
 DATA_WIDTH = 72
 """Characters of an event's data in a line of the list."""
 
 TYPE_WIDTH = 18
 
-_NO_STATE = (
-    "The state after this seq cannot be shown: folding events takes the program's own apply "
-    "function, and no snapshot is of exactly this seq."
-)
 
-
-class One(msgspec.Struct, kw_only=True):
-    """What can be said of one seq without the program: its event, None when it cannot be read,
-    and the state when the snapshot `snapshot` is of exactly this seq."""
+class Around(msgspec.Struct, frozen=True):
+    """The events up to `context` before and behind `seq` that can be read."""
 
     seq: int
-    event: dict[str, Any] | None = None
-    snapshot: str | None = None
-    state: Any = None
-    remarks: list[str] = msgspec.field(default_factory=list)
+    context: int
+    events: list[dict[str, Any]]
 
 
-def listing(found: Inspected) -> Listing:
-    """Every event that can be read, one a line, read while it is printed."""
-    columns = (
-        Column("seq", right=True, width=max(len("seq"), len(number(found.last_seq)))),
+def columns(highest: int) -> tuple[Column, ...]:
+    """The columns of a list of events up to seq `highest`."""
+    return (
+        Column("seq", right=True, width=max(len("seq"), len(number(highest)))),
         Column("time", width=27),
         Column("type", width=TYPE_WIDTH),
         Column("bytes", right=True, width=9),
         Column("data", width=DATA_WIDTH),
     )
-    return Listing("events", columns, _rows(found))
 
 
-def values(found: Inspected) -> Iterator[dict[str, Any]]:
+def row(value: dict[str, Any]) -> Row:
+    """An event, as `values` gives it, in one line of the list."""
+    if value["seq"] is None:
+        return Row(("", "", "not readable", "", value["problem"]), "bad")
+    if "problem" in value:
+        size = number(value["bytes"])
+        return Row((number(value["seq"]), "", "not readable", size, value["problem"]), "bad")
+    mark = value.get("mark")
+    said = f"[{mark}] " if mark else ""
+    said += codec.encode(value["data"]).decode("utf-8", "surrogatepass")
+    kind = shortened(value["type"], TYPE_WIDTH)
+    cells = (
+        number(value["seq"]),
+        value["ts"],
+        kind,
+        number(value["bytes"]),
+        shortened(said, DATA_WIDTH),
+    )
+    return Row(cells, "warn" if mark else "plain")
+
+
+def listing(found: Inspected, masker: Masker) -> Listing:
+    """Every event that can be read, one a line, read while it is printed."""
+    return Listing("events", columns(found.last_seq), map(row, values(found, masker)))
+
+
+def values(found: Inspected, masker: Masker) -> Iterator[dict[str, Any]]:
     """Every event that can be read, as JSON readers get it."""
-    reading = _reading(found)
-    for scan, record in reading.records(_numbers(found, 1)):
-        yield _value(scan, record)
-    for problem in _vanished(reading):
+    source = reading(found)
+    for scan, record in source.records(numbers(found, 1)):
+        yield _value(scan, record, masker)
+    for problem in _vanished(source):
         yield {"seq": None, "problem": problem}
 
 
-def one(found: Inspected, seq: int) -> One:
-    """The event and, from a snapshot, the state at `seq`. UsageError when there is no such seq."""
-    at = One(seq=seq)
-    for scan, record in _reading(found).records(_numbers(found, seq)):
-        if record.seq == seq:
-            at.event = _value(scan, record)
-            break
-    for snapshot in found.snapshots:
-        if snapshot.seq == seq and snapshot.reason is None and at.snapshot is None:
-            _add_state(at, found, snapshot.name)
-    if at.snapshot is None:
-        at.remarks.append(_NO_STATE)
-    if at.event is None:
-        _explain(at, found)
-    return at
+def around(found: Inspected, seq: int, context: int, masker: Masker) -> Around:
+    """The events around a seq."""
+    near = _between(found, seq - context, seq + context)
+    return Around(seq, context, [_value(scan, record, masker) for scan, record in near])
 
 
-def blocks(at: One) -> Iterator[Block]:
-    """What there is to see of one seq."""
-    if at.event is not None:
-        yield Value(f"event {number(at.seq)}", at.event)
-    if at.snapshot is not None:
-        yield Value(f"state after event {number(at.seq)}, from {at.snapshot}", at.state)
-    if at.remarks:
-        yield Notes(f"about seq {number(at.seq)}", at.remarks)
+def around_listing(near: Around, found: Inspected) -> Listing:
+    """The same, one a line; an arrow shows the one that was asked for."""
+    rows = []
+    for value in near.events:
+        plain = row(value)
+        is_it = value["seq"] == near.seq
+        tone = "good" if is_it and plain.tone == "plain" else plain.tone
+        rows.append(Row((">" if is_it else "", *plain.cells), tone))
+    title = f"events around seq {number(near.seq)}"
+    return Listing(title, (Column("", width=1), *columns(found.last_seq)), rows)
 
 
-def _add_state(at: One, found: Inspected, name: str) -> None:
-    try:
-        at.state = salvage.state_of(files.RealFiles(), found.path, name, found.session_id)
-        at.snapshot = name
-    except (OSError, LineError) as error:
-        at.remarks.append(f"{name} can no longer be read: {error}")
+def one(found: Inspected, seq: int, masker: Masker) -> dict[str, Any] | None:
+    """The event `seq` in full; None when it cannot be read."""
+    for scan, record in _between(found, seq, seq):
+        return _value(scan, record, masker)
+    return None
 
 
-def _explain(at: One, found: Inspected) -> None:
-    if found.damage or found.problem is not None:
-        at.remarks.append("The event cannot be read: what is damaged is listed above.")
-    elif at.snapshot is not None:
-        at.remarks.append("The event cannot be read any more: its segment was pruned.")
-    else:
+def check_reached(found: Inspected, *seqs: int) -> None:
+    """UsageError when the session never had one of these seqs. Where something is damaged, nobody
+    knows how far it reached."""
+    highest = max(seqs)
+    if highest > found.last_seq and not found.damage and found.problem is None:
         held = "no events"
         if found.first_seq <= found.last_seq:
             held = f"seq {span(found.first_seq, found.last_seq)}"
-        raise options.UsageError(f"there is no seq {at.seq} in {found.path}: it holds {held}.")
+        raise options.UsageError(f"there is no seq {highest} in {found.path}: it holds {held}.")
 
 
-def _reading(found: Inspected) -> salvage.Reading:
+def why_not_readable(found: Inspected, seq: int) -> str:
+    """Why there is no event `seq` to show."""
+    if seq < found.first_seq and not found.damage:
+        return "The event cannot be read any more: its segment was pruned."
+    return "The event cannot be read: what is damaged is listed above."
+
+
+def reading(found: Inspected) -> salvage.Reading:
+    """A pass over the segments."""
     return salvage.Reading(files.RealFiles(), found.path, found.session_id)
 
 
-def _numbers(found: Inspected, seq: int) -> list[int]:
+def numbers(found: Inspected, seq: int) -> list[int]:
     """The segments that are there, but not those that are known to end before `seq`."""
     return sorted({one.number for one in found.segments if not 0 < one.last_seq < seq})
 
 
-def _vanished(reading: salvage.Reading) -> list[str]:
+def _between(found: Inspected, first: int, last: int) -> Iterator[tuple[Scan, Record]]:
+    for scan, record in reading(found).records(numbers(found, max(1, first))):
+        if record.seq > last:
+            return
+        if record.seq >= first:
+            yield scan, record
+
+
+def _vanished(source: salvage.Reading) -> list[str]:
     """What could not be opened, mostly since a writer pruned it in this moment."""
-    return [str(one) for one in reading.found.damage if one.rule == salvage.UNREADABLE]
+    return [str(one) for one in source.found.damage if one.rule == salvage.UNREADABLE]
 
 
-def _rows(found: Inspected) -> Iterator[Row]:
-    reading = _reading(found)
-    for scan, record in reading.records(_numbers(found, 1)):
-        event, problem = salvage.event_of(record)
-        mark = _mark(scan, record)
-        size = number(len(record.line) + 1)
-        if event is None:
-            yield Row((number(record.seq), "", "not readable", size, problem), "bad")
-            continue
-        said = f"[{mark}] " if mark else ""
-        said += codec.encode(event.data).decode("utf-8", "surrogatepass")
-        cells = (number(event.seq), event.ts, _cut(event.type, TYPE_WIDTH), size)
-        yield Row((*cells, _cut(said, DATA_WIDTH)), "warn" if mark else "plain")
-    for problem in _vanished(reading):
-        yield Row(("", "", "not readable", "", problem), "bad")
-
-
-def _value(scan: Scan, record: Record) -> dict[str, Any]:
+def _value(scan: Scan, record: Record, masker: Masker) -> dict[str, Any]:
     """What is in an event's line, and where that line is."""
     event, problem = salvage.event_of(record)
     said = options.fields(event) if event is not None else {"seq": record.seq, "problem": problem}
     return {
-        **said,
+        **masker.value(said),
         "segment": paths.segment(scan.number),
         "offset": record.offset,
         "bytes": len(record.line) + 1,
@@ -153,7 +159,3 @@ def _mark(scan: Scan, record: Record) -> str:
     if any(record is kept for kept in scan.kept):
         return "lacks its line feed"
     return "" if record.proven else "not proven"
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"

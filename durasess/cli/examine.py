@@ -6,16 +6,18 @@ findings are those of `verify`; where it cannot read a session, each file is rea
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import msgspec
 
-from durasess.cli import file_system, salvage
+from durasess.cli import file_system, holders, layout, salvage
 from durasess.cli.blocks import Tone
-from durasess.cli.output import DAMAGE, SOUND, UNREADABLE
-from durasess.engine import files, lock, meta, paths, verify
-from durasess.engine.types import FORMAT, Damage, Holder, LineError, SegmentInfo, TornTail
+from durasess.cli.holders import LockLook
+from durasess.cli.layout import Entry
+from durasess.cli.metered import MeteredFiles, size_of
+from durasess.cli.output import DAMAGE, SOUND, UNREADABLE, Step
+from durasess.engine import files, meta, paths, verify
+from durasess.engine.types import FORMAT, Damage, LineError, SegmentInfo, TornTail
 from durasess.engine.verify import SnapshotInfo, Verified
 from durasess.errors import DurasessError, FormatVersionError, SessionNotFoundError
 
@@ -27,19 +29,6 @@ TONE: dict[str, Tone] = {
     "unreadable": "bad",
 }
 """What a health means for the exit status, and how it looks."""
-
-VERIFY_ATTEMPTS = 6
-"""Beside a running writer a finding counts only when it is there twice."""
-
-_PAUSE = 0.002
-"""Seconds before the second look; twice as many before each one after it."""
-
-
-class FileInfo(msgspec.Struct, frozen=True):
-    """A file that is no part of the log: its name below the session, its size in bytes."""
-
-    name: str
-    bytes: int
 
 
 class SegmentLook(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,18 +43,10 @@ class SegmentLook(msgspec.Struct, frozen=True, kw_only=True):
     states: list[str]
 
 
-class LockLook(msgspec.Struct, frozen=True):
-    """Whether a writer has the session open (None: it cannot be told) and what the last one wrote
-    about itself."""
-
-    present: bool
-    held: bool | None
-    holder: Holder | None
-
-
 class Inspected(msgspec.Struct, kw_only=True):
     """A session directory as it is. `health` is sound, torn tail, damage or unreadable; `problem`
-    says why it is unreadable; `format` is None when it is newer than this code."""
+    says why it is unreadable; `format` is None when it is newer than this code. `files` is all that
+    is in the directory, `foreign` the names in it that are not durasess's."""
 
     path: str
     session_id: str
@@ -86,19 +67,18 @@ class Inspected(msgspec.Struct, kw_only=True):
     notices: list[str]
     snapshots: list[SnapshotInfo]
     segments: list[SegmentLook]
-    quarantine: list[FileInfo]
-    others: list[FileInfo]
-    leftovers: list[FileInfo]
-    foreign: list[FileInfo]
+    files: list[Entry]
+    foreign: list[str]
 
 
-def examine(directory: str) -> Inspected:
-    """Everything about a session directory. SessionNotFoundError when there is none."""
-    disk = files.RealFiles()
+def examine(directory: str, step: Step) -> Inspected:
+    """Everything about a session directory; `step` is told how many bytes were read.
+    SessionNotFoundError when there is none."""
+    disk = MeteredFiles(step)
     problem = None
     newer = False
     try:
-        found = verified(disk, directory)
+        found = verify.verify(directory, files=disk)
         if salvage.session_id_of(disk, directory) != found.session_id:
             found = salvage.renamed(disk, directory)
     except DurasessError as error:
@@ -110,6 +90,7 @@ def examine(directory: str) -> Inspected:
     claimed = _meta(disk, directory)
     newest = max((one.seq for one in found.snapshots if one.reason is None), default=0)
     names = disk.listdir(directory)
+    listed = layout.entries(disk, directory)
     return Inspected(
         path=directory,
         session_id=found.session_id,
@@ -119,7 +100,7 @@ def examine(directory: str) -> Inspected:
         updated=claimed.updated if claimed else None,
         health=health_of(found, problem),
         problem=problem,
-        lock=_lock(disk, directory),
+        lock=holders.look(disk, directory, found.session_id),
         file_system=file_system.file_system_of(directory),
         first_seq=found.first_seq,
         last_seq=found.last_seq,
@@ -130,34 +111,9 @@ def examine(directory: str) -> Inspected:
         notices=found.notices,
         snapshots=found.snapshots,
         segments=_segments(disk, directory, found, newest, names),
-        quarantine=_below(disk, directory, names, "quarantine"),
-        others=[
-            *_below(disk, directory, names, "workers"),
-            *_below(disk, directory, names, "blobs"),
-        ],
-        leftovers=_of_kind(disk, directory, names, "tmp"),
-        foreign=_of_kind(disk, directory, names, "foreign"),
+        files=listed,
+        foreign=[one.name for one in listed if one.kind == "foreign"],
     )
-
-
-def verified(disk: files.Files, directory: str) -> Verified:
-    """What verify finds; looked at again while the findings still change, as a writer at work makes
-    them. Raises what verify raises."""
-    before: list[str] | None = None
-    for attempt in range(VERIFY_ATTEMPTS):
-        try:
-            found = verify.verify(directory, files=disk)
-        except DurasessError as error:
-            if before == [repr(error)] or attempt == VERIFY_ATTEMPTS - 1:
-                raise
-            before = [repr(error)]
-        else:
-            findings = [str(one) for one in found.damage]
-            if not findings or findings == before:
-                break
-            before = findings
-        time.sleep(_PAUSE * 2**attempt)
-    return found
 
 
 def health_of(found: Verified, problem: str | None = None) -> str:
@@ -191,18 +147,6 @@ def _meta(disk: files.Files, directory: str) -> meta.Meta | None:
         return None
 
 
-def _lock(disk: files.Files, directory: str) -> LockLook:
-    try:
-        disk.stat(paths.join(directory, paths.OWNER))
-    except OSError:
-        return LockLook(False, False, None)
-    holder = lock.read_holder(disk, directory)
-    try:
-        return LockLook(True, lock.held(disk, directory), holder)
-    except OSError:
-        return LockLook(True, None, holder)
-
-
 def _segments(
     disk: files.Files, directory: str, found: Verified, newest: int, names: list[str]
 ) -> list[SegmentLook]:
@@ -213,7 +157,7 @@ def _segments(
     for number, compressed in sorted(_numbers(names)):
         info = infos.get(number)
         name = paths.segment(number, compressed=compressed)
-        size = _size(disk, directory, name)
+        size = size_of(disk, paths.join(directory, name))
         if info is None or info.compressed != compressed:
             states = ["not read: " + ("below a gap" if info is None else "the plain one counts")]
             if info is None and any(_concerns(one, directory, number) for one in found.damage):
@@ -264,28 +208,3 @@ def _concerns(damage: Damage, directory: str, number: int) -> bool:
 def _numbers(names: list[str]) -> set[tuple[int, bool]]:
     parsed = [paths.parse(name) for name in names]
     return {(name.number, name.compressed) for name in parsed if name.kind == "segment"}
-
-
-def _of_kind(disk: files.Files, directory: str, names: list[str], kind: str) -> list[FileInfo]:
-    found = sorted(name for name in names if paths.parse(name).kind == kind)
-    return [FileInfo(name, _size(disk, directory, name)) for name in found]
-
-
-def _below(disk: files.Files, directory: str, names: list[str], kind: str) -> list[FileInfo]:
-    """The files in a folder of the session."""
-    found = []
-    for folder in (name for name in names if paths.parse(name).kind == kind):
-        try:
-            inside = sorted(disk.listdir(paths.join(directory, folder)))
-        except OSError:
-            inside = []
-        for name in (paths.join(folder, one) for one in inside):
-            found.append(FileInfo(name, _size(disk, directory, name)))
-    return found
-
-
-def _size(disk: files.Files, directory: str, name: str) -> int:
-    try:
-        return disk.stat(paths.join(directory, name)).size
-    except OSError:
-        return 0

@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from durasess.cli import events, options
-from durasess.cli.blocks import (
-    Block,
-    Column,
-    Fact,
-    Facts,
-    Notes,
-    Row,
-    Table,
-    Tone,
-    count,
-    number,
-    span,
-)
-from durasess.cli.examine import STATUS, TONE, FileInfo, Inspected, SegmentLook, examine
-from durasess.cli.output import Output
-from durasess.engine import paths
+import msgspec
 
-_SEGMENT_COLUMNS = (
-    Column("segment"),
-    Column("bytes", right=True),
-    Column("events", right=True),
-    Column("seq"),
-    Column("state"),
-)
+from durasess.cli import difference, events, options, reducer, states
+from durasess.cli.blocks import Block, Fact, Facts, Notes, Value, number
+from durasess.cli.examine import STATUS, Inspected, examine
+from durasess.cli.inspect_report import blocks
+from durasess.cli.masking import Masker
+from durasess.cli.metered import bytes_to_read
+from durasess.cli.output import Items, Output, Step
+from durasess.cli.reducer import Reducer
+
+CONTEXT = 5
+"""Events shown before and behind the one that was asked for."""
+
+
+class Section(NamedTuple):
+    """What an option adds to the report: a JSON member, and blocks that say the same."""
+
+    name: str
+    value: Any
+    blocks: list[Block]
 
 
 def add_to(verbs: options.Verbs) -> None:
@@ -39,137 +36,149 @@ def add_to(verbs: options.Verbs) -> None:
         "inspect",
         run,
         summary="Show what is on disk of a session, damaged or not.",
-        more="Changes nothing and may run beside a writer. Exit status: 0 sound (a torn tail is\n"
-        "sound: the next open sets it aside), 1 damage, 2 usage, 3 not readable.",
-        example="durasess inspect ~/.myagent/sessions/a1 --events | less",
+        more="Changes nothing and may run beside writers. Secrets (keys of known shapes, values\n"
+        "under keys named like credentials) are masked and counted. Exit status: 0 sound (a torn\n"
+        "tail is sound: the next open sets it aside), 1 damage, 2 usage, 3 not readable.",
+        example="durasess inspect ~/.myagent/sessions/a1 --around 412 --context 3",
     )
     parser.add_argument("path", metavar="PATH", help="the session's directory")
     parser.add_argument("--events", action="store_true", help="list the events, data shortened")
     parser.add_argument(
+        "--around", metavar="SEQ", type=options.positive, help="list the events around this seq"
+    )
+    parser.add_argument(
+        "--context",
+        metavar="N",
+        type=options.count,
+        default=CONTEXT,
+        help="so many before and behind --around (default: %(default)s)",
+    )
+    parser.add_argument(
         "--at",
         metavar="SEQ",
         type=options.positive,
-        help="show the event with this seq in full, and the state if a snapshot is of this seq",
+        help="show the event with this seq in full, and the state after it",
     )
+    parser.add_argument(
+        "--diff",
+        metavar=("A", "B"),
+        nargs=2,
+        type=options.count,
+        help="show how the states after these two seqs differ, as JSON paths",
+    )
+    parser.add_argument(
+        "--reducer",
+        metavar="MODULE:NAME",
+        help="your apply(state, event): folds events where no snapshot is of exactly that seq",
+    )
+    parser.add_argument(
+        "--initial",
+        metavar="MODULE:NAME",
+        help="your function that makes the state before the first event (default: dict)",
+    )
+    options.add_show_secrets(parser)
 
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Look and print; the status tells the health."""
     directory = options.directory(chosen.path)
-    found = examine(directory)
-    at = None if chosen.at is None else events.one(found, chosen.at)
-    report = found if at is None else {**options.fields(found), "at": at}
-    items = (lambda: ("events", events.values(found))) if chosen.events else None
-    output.report(report, lambda: _blocks(found, at, chosen.events), items)
+    fold = reducer.load(chosen.reducer, chosen.initial)
+    with output.progress("reading", bytes_to_read(directory), in_bytes=True) as step:
+        found = examine(directory, step)
+    seqs = [*([chosen.at] if chosen.at else []), *(chosen.diff or [])]
+    events.check_reached(found, chosen.around or 0, *seqs)
+    masker = Masker(show=chosen.show_secrets)
+    shown = msgspec.convert(masker.value(options.fields(found)), Inspected)
+    total = states.events_to_fold(found, *seqs) if fold is not None else 0
+    with output.progress("folding", total) as step:
+        sections = list(_sections(chosen, found, fold, masker, step))
+    report = options.fields(shown) | {one.name: one.value for one in sections}
+
+    def count() -> dict[str, int]:
+        return {"masked": masker.count}
+
+    def items() -> Items:
+        return Items("events", events.values(found, masker), count)
+
+    def all_blocks() -> Iterator[Block]:
+        yield from blocks(shown)
+        if chosen.events:
+            yield events.listing(found, masker)
+        for one in sections:
+            yield from one.blocks
+        yield from options.masked_blocks(masker)
+
+    if chosen.events:
+        output.report(report, all_blocks, items)
+    else:
+        output.report(report | count(), all_blocks)
     return STATUS[found.health]
 
 
-# -- the report ---------------------------------------------------------------------------------
+def _sections(
+    chosen: argparse.Namespace,
+    found: Inspected,
+    fold: Reducer | None,
+    masker: Masker,
+    step: Step,
+) -> Iterator[Section]:
+    if chosen.around is not None:
+        near = events.around(found, chosen.around, chosen.context, masker)
+        shown: list[Block] = [events.around_listing(near, found)]
+        if all(one["seq"] != chosen.around for one in near.events):
+            remark = events.why_not_readable(found, chosen.around)
+            shown.append(Notes(f"about seq {number(chosen.around)}", [remark]))
+        yield Section("around", near, shown)
+    if chosen.at is not None:
+        yield _at(found, chosen.at, states.after(found, chosen.at, fold, step), masker)
+    if chosen.diff is not None:
+        before, after = (states.after(found, seq, fold, step) for seq in chosen.diff)
+        yield _diff(before, after, masker)
 
 
-def _blocks(found: Inspected, at: events.One | None, with_events: bool) -> Iterator[Block]:
-    yield Facts("", list(_facts(found)))
-    if found.segments:
-        rows = [Row(_segment_cells(one), _segment_tone(one)) for one in found.segments]
-        yield Table("", _SEGMENT_COLUMNS, rows)
-    if found.problem is not None:
-        yield Notes("not readable as a whole; each file was read by itself", [found.problem], "bad")
-    if found.damage:
-        yield Notes("damage", [str(one) for one in found.damage], "bad")
-    if found.notices:
-        yield Notes("notices", found.notices, "warn")
-    for title, listed in (
-        ("quarantine", found.quarantine),
-        ("other files of the session", found.others),
-        ("left over from a publish that was cut short, never read", found.leftovers),
-        ("foreign files, never touched", found.foreign),
-    ):
-        if listed:
-            yield Notes(title, [_file_line(one) for one in listed])
-    if with_events:
-        yield events.listing(found)
-    if at is not None:
-        yield from events.blocks(at)
+def _at(found: Inspected, seq: int, at: states.StateAt, masker: Masker) -> Section:
+    event = events.one(found, seq, masker)
+    at.state = masker.value(at.state)
+    shown: list[Block] = []
+    if event is None:
+        at.remarks.append(events.why_not_readable(found, seq))
+    else:
+        shown.append(Value(f"event {number(seq)}", event))
+    if at.known:
+        shown.append(Value(f"state after event {number(seq)}, {at.origin}", at.state))
+    if at.remarks:
+        shown.append(Notes(f"about seq {number(seq)}", at.remarks))
+    return Section("at", {**options.fields(at), "event": event}, shown)
 
 
-def _facts(found: Inspected) -> Iterator[Fact]:
-    created = f", created {_second(found.created)}" if found.created else ""
-    version = "format is newer" if found.format is None else f"format {found.format}"
-    yield Fact("session", found.session_id, f"{version}{created}")
-    yield Fact("health", found.health, _health_note(found), TONE[found.health])
-    yield Fact("lock", *_lock_words(found))
-    yield Fact("path", found.path)
-    kind = found.file_system
-    if kind.kind:
-        remark = f", {kind.remark}" if kind.remark else ""
-        yield Fact("file system", kind.kind, f"mounted at {kind.mount}{remark}")
-    for snapshot in found.snapshots:
-        if snapshot.reason is not None:
-            note = f"{snapshot.name}: {snapshot.reason}"
-            yield Fact("snapshot", "not valid", note, "bad")
-            continue
-        label = "snapshot" if paths.parse(snapshot.name).kind == "snapshot" else "previous"
-        sizes = f"{count(snapshot.bytes, 'byte')}, state {count(snapshot.state_bytes, 'byte')}"
-        yield Fact(label, f"seq {number(snapshot.seq)}", sizes)
-    if not found.snapshots:
-        yield Fact("snapshot", "none", "replay starts at the first event")
-    yield _event_fact(found)
+def _diff(before: states.StateAt, after: states.StateAt, masker: Masker) -> Section:
+    known = before.known and after.known
+    changes = []
+    if known:
+        found = difference.differences(before.state, after.state)
+        changes = [difference.masked(one, masker) for one in found]
+    ends = {"before": before, "after": after}
+    value = {name: msgspec.structs.asdict(one) for name, one in ends.items()}
+    for one in value.values():
+        # The states themselves are what --at shows.
+        del one["state"]
+    said = {"known": known, **value, "changes": [difference.fields(one) for one in changes]}
+    return Section("diff", said, list(_diff_blocks(before, after, changes)))
 
 
-def _event_fact(found: Inspected) -> Fact:
-    if found.last_seq < found.first_seq:
-        return Fact("events", "none")
-    notes = ["all are replayed"]
-    if found.snapshot_seq:
-        notes = [f"{number(found.after_snapshot)} after the snapshot"]
-    readable = sum(one.events for one in found.segments)
-    if found.damage and readable < found.last_seq - found.first_seq + 1:
-        notes.append(f"{number(readable)} can be read")
-    return Fact("events", span(found.first_seq, found.last_seq), ", ".join(notes))
-
-
-def _health_note(found: Inspected) -> str:
-    if found.health == "unreadable":
-        return "see below"
-    if found.torn is not None and not found.damage:
-        where = f"{count(found.torn.size, 'byte')} of {paths.base(found.torn.path)}"
-        if found.lock.held:
-            return f"{where} are being written"
-        if found.torn.kept:
-            return f"opening would complete {where}: only the line feed is missing"
-        return f"opening would set aside {where}: {found.torn.reason}"
-    if found.damage:
-        return f"{count(len(found.damage), 'finding')}, listed below; nothing was changed"
-    if found.segments and found.segments[-1].states[:1] == ["active"]:
-        return "open in a writer" if found.lock.held else "not closed: the next open seals the log"
-    return "closed cleanly" if not found.lock.held else "open in a writer"
-
-
-def _lock_words(found: Inspected) -> tuple[str, str]:
-    if not found.lock.present:
-        return "no lock file", "the next open makes it"
-    if found.lock.held is None:
-        return "unknown", "the lock file cannot be read"
-    if not found.lock.held:
-        return "not held", "the lock file is present, nobody holds it"
-    return "held", f"by {found.lock.holder or 'a writer that did not say who it is'}"
-
-
-def _segment_cells(one: SegmentLook) -> tuple[str, ...]:
-    held = number(one.events) if one.events else "-"
-    seqs = span(one.first_seq, one.last_seq) if one.events else "-"
-    return one.name, number(one.bytes), held, seqs, ", ".join(one.states)
-
-
-def _segment_tone(one: SegmentLook) -> Tone:
-    if any("damaged" in state for state in one.states):
-        return "bad"
-    return "warn" if any("torn" in state for state in one.states) else "plain"
-
-
-def _file_line(one: FileInfo) -> str:
-    return f"{one.name}   {count(one.bytes, 'byte')}"
-
-
-def _second(ts: str) -> str:
-    return ts.split(".")[0] + "Z" if "." in ts else ts
+def _diff_blocks(
+    before: states.StateAt, after: states.StateAt, changes: list[difference.Change]
+) -> Iterator[Block]:
+    title = f"difference of seq {number(before.seq)} and seq {number(after.seq)}"
+    if before.known and after.known:
+        said = difference.summed_up(changes)
+        ends = [
+            Fact(f"seq {number(one.seq)}", one.origin, said if one is after else "")
+            for one in (before, after)
+        ]
+        yield Facts(title, ends)
+        if changes:
+            yield difference.listing(changes)
+    remarks = [remark for one in (before, after) for remark in one.remarks]
+    if remarks:
+        yield Notes(title, remarks)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from durasess import __version__
-from durasess.cli import drill, inspect, repair, verify
+from durasess.cli import completion, drill, inspect, prune, repair, tail, verify
 from durasess.cli.options import UsageError, described
 from durasess.cli.output import DAMAGE, UNREADABLE, USAGE, Output
 from durasess.errors import CorruptionError, DurasessError
@@ -21,7 +21,7 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 """What shells report for a command that Ctrl-C or a closed pipe ended."""
 
-VERBS = (inspect, verify, repair, drill)
+VERBS = (inspect, verify, repair, tail, prune, drill, completion)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    output = Output(sys.stdout, as_json=options.json)
+    output = Output(sys.stdout, as_json=options.json, as_lines=options.json_lines)
     try:
         status: int = options.run(options, output)
     except UsageError as error:
@@ -83,6 +83,8 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb in VERBS:
         verb.add_to(verbs)
+    # For `completion`, which describes it.
+    parser.set_defaults(parser=parser)
     return parser
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from durasess.cli.blocks import Block, Fact, Facts
+from durasess.cli.blocks import count as counted
+
 if TYPE_CHECKING:
+    from durasess.cli.masking import Masker
     from durasess.cli.output import Output
 
     Verbs = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -18,6 +22,13 @@ if TYPE_CHECKING:
 
 class UsageError(Exception):
     """The command was asked for something that makes no sense; the message says what to ask."""
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help with room for the longest option."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30)
 
 
 def described(
@@ -33,7 +44,7 @@ def described(
         *names,
         description=f"{summary}\n\n{more}".strip(),
         epilog=f"example:\n  {example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
         allow_abbrev=False,
         add_help=False,
         **settings,
@@ -43,9 +54,17 @@ def described(
 
 
 def add_verb(
-    verbs: Verbs, name: str, run: Run, *, summary: str, example: str, more: str = ""
+    verbs: Verbs,
+    name: str,
+    run: Run,
+    *,
+    summary: str,
+    example: str,
+    more: str = "",
+    json_lines: bool = False,
 ) -> argparse.ArgumentParser:
-    """A verb with its help and `--json`; `run` gets the parsed options and the output."""
+    """A verb with its help and `--json`; `run` gets the parsed options and the output. With
+    `json_lines` each report is one line."""
     parser = described(
         verbs.add_parser,
         name,
@@ -54,9 +73,24 @@ def add_verb(
         more=more,
         help=summary[0].lower() + summary[1:].rstrip("."),
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.set_defaults(run=run)
+    what = "one JSON value a line" if json_lines else "one JSON document"
+    parser.add_argument("--json", action="store_true", help=f"print {what}")
+    parser.set_defaults(run=run, json_lines=json_lines)
     return parser
+
+
+def add_show_secrets(parser: argparse.ArgumentParser) -> None:
+    """Declare that secrets are masked unless told otherwise."""
+    parser.add_argument(
+        "--show-secrets", action="store_true", help="do not mask what looks like a secret"
+    )
+
+
+def masked_blocks(masker: Masker) -> Iterator[Block]:
+    """How many secrets were masked, if any."""
+    if masker.count:
+        note = "--show-secrets shows them"
+        yield Facts("", [Fact("masked", counted(masker.count, "secret"), note, "warn")])
 
 
 def fields(report: msgspec.Struct) -> dict[str, Any]:
@@ -76,4 +110,12 @@ def positive(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected 1 or more, found {value}")
+    return value
+
+
+def count(text: str) -> int:
+    """An argument type: an integer of 0 or more."""
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"expected 0 or more, found {value}")
     return value

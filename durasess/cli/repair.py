@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from durasess.cli import options
 from durasess.cli.blocks import Block, Fact, Facts, Notes, Tone, count, number
+from durasess.cli.metered import MeteredFiles, bytes_to_read
 from durasess.cli.output import DAMAGE, SOUND, Output
-from durasess.engine import files, paths, repair
+from durasess.engine import paths, repair
 from durasess.engine.repair import Repaired
 
 
@@ -31,9 +32,10 @@ def add_to(verbs: options.Verbs) -> None:
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Plan or do the repair and print it; the status tells whether damage remains."""
     directory = options.directory(chosen.path)
-    disk = files.RealFiles()
-    done = repair.repair(directory, files=disk, apply=chosen.apply)
-    left = repair.repair(directory, files=disk) if chosen.apply else done
+    with output.progress("reading", bytes_to_read(directory), in_bytes=True) as step:
+        disk = MeteredFiles(step)
+        done = repair.repair(directory, files=disk, apply=chosen.apply)
+        left = repair.repair(directory, files=disk) if chosen.apply else done
     output.report(done, lambda: _blocks(done, left))
     if chosen.apply:
         return DAMAGE if left.damage else SOUND

@@ -152,10 +152,12 @@ def event_of(record: Record) -> tuple[Event | None, str]:
         return None, error.reason
 
 
-def state_of(disk: files.Files, directory: str, name: str, session_id: str) -> object:
-    """The state in a snapshot file. OSError or LineError."""
-    _, document = snapshot.read(disk, directory, name, session_id)
-    return codec.decode(bytes(document.state))
+def stored_state(
+    disk: files.Files, directory: str, name: str, session_id: str
+) -> tuple[int, bytes]:
+    """The schema version and the JSON of the state in a snapshot file. OSError or LineError."""
+    trailer, document = snapshot.read(disk, directory, name, session_id)
+    return trailer.schema_version, bytes(document.state)
 
 
 def _snapshot(disk: files.Files, directory: str, name: str, session_id: str) -> list[SnapshotInfo]:

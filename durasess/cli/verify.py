@@ -9,9 +9,10 @@ import msgspec
 
 from durasess.cli import options
 from durasess.cli.blocks import Block, Column, Fact, Facts, Notes, Row, Table, count, span
-from durasess.cli.examine import STATUS, TONE, health_of, is_session, verified
+from durasess.cli.examine import STATUS, TONE, health_of, is_session
+from durasess.cli.metered import MeteredFiles, bytes_to_read
 from durasess.cli.output import Output
-from durasess.engine import files, paths
+from durasess.engine import files, paths, verify
 from durasess.engine.verify import Verified
 from durasess.errors import DurasessError, SessionNotFoundError
 
@@ -48,13 +49,11 @@ def add_to(verbs: options.Verbs) -> None:
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Check them all and print; the status is the worst one's."""
-    disk = files.RealFiles()
-    named = [one for path in chosen.path for one in _sessions(disk, options.directory(path))]
-    checked = []
-    with output.progress("verify", len(named)) as step:
-        for directory in named:
-            checked.append(_check(disk, directory))
-            step()
+    looking = files.RealFiles()
+    named = [one for path in chosen.path for one in _sessions(looking, options.directory(path))]
+    with output.progress("verify", bytes_to_read(*named), in_bytes=True) as step:
+        disk = MeteredFiles(step)
+        checked = [_check(disk, directory) for directory in named]
     status = max((STATUS[one.health] for one in checked), default=0)
     output.report(Report(status=status, sessions=checked), lambda: _blocks(checked))
     return status
@@ -87,7 +86,7 @@ def _may_be_session(disk: files.Files, path: str) -> bool:
 
 def _check(disk: files.Files, directory: str) -> Checked:
     try:
-        found = verified(disk, directory)
+        found = verify.verify(directory, files=disk)
     except SessionNotFoundError as error:
         hint = " Give the directory of a session, or one whose directories are sessions."
         return Checked(path=directory, health="unreadable", problem=f"{error}{hint}")

@@ -127,12 +127,14 @@ def encode_batch(fresh: list[Prepared], after: Place, ts: str) -> Batch:
     return batch
 
 
-def receipts(
-    admitted: list[Admitted], events: list[Event], session_id: str
-) -> list[tuple[Ticket, list[Receipt], None]]:
+Outcome = tuple[Ticket, list[Receipt], None]
+"""What a ticket is settled with."""
+
+
+def receipts(admitted: list[Admitted], events: list[Event], session_id: str) -> list[Outcome]:
     """The outcome of each ticket, given what its drafts became."""
     following = iter(events)
-    outcomes: list[tuple[Ticket, list[Receipt], None]] = []
+    outcomes: list[Outcome] = []
     for ticket, items in admitted:
         found = []
         for item in items:

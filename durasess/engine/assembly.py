@@ -4,14 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from durasess.engine import files
+import msgspec
+
+from durasess.engine import codec, files
 from durasess.engine.commit import Scheduler
 from durasess.engine.fold import Fold
 from durasess.engine.ledger import Ledger
+from durasess.engine.live import Live
 from durasess.engine.log import Log
-from durasess.engine.recovery import Recovered
+from durasess.engine.receipt import Receipt
+from durasess.engine.records import Place
+from durasess.engine.recovery import Recovered, recover, refuse
+from durasess.engine.shared_log import SharedLog
 from durasess.engine.snapshotter import Snapshotter
+from durasess.engine.turns import Alone, Together, Turns
 from durasess.engine.types import Holder, Settings
+from durasess.engine.workers import Worker
+
+
+class Tenure(msgspec.Struct, frozen=True):
+    """What a writer holds while it lives: the descriptors of `owner` and `lock`, and its worker's
+    file when it shares the session."""
+
+    owner_fd: int
+    lock_fd: int
+    worker: Worker | None = None
 
 
 def assemble(
@@ -21,14 +38,14 @@ def assemble(
     settings: Settings,
     scheduler: Scheduler,
     holder: Holder,
+    tenure: Tenure,
     *,
-    anchor_fd: int,
     now: Callable[[], str],
     note: Callable[[str], None],
     check: Callable[[], None],
-) -> tuple[Log, Ledger, Snapshotter]:
+) -> tuple[Live, Log, Ledger, Snapshotter, Turns]:
     """A log that goes on where recovery ended, with the epoch after the last one."""
-    log = Log(
+    log = (SharedLog if tenure.worker else Log)(
         disk,
         found.claims.directory,
         found.claims.session_id,
@@ -44,7 +61,7 @@ def assemble(
         disk,
         found,
         log,
-        anchor_fd=anchor_fd,
+        shared=tenure.worker is not None,
         schema_version=fold.schema_version,
         summary=settings.summary,
         now=now,
@@ -62,5 +79,51 @@ def assemble(
         now=now,
         note=note,
         check=check,
+        worker_id=tenure.worker.worker_id if tenure.worker else None,
     )
-    return log, ledger, snapshots
+    live = Live(found, fold, snapshots.grew)
+    turns = _turns(disk, found, fold, live, log, ledger, snapshots, tenure, note)
+    return live, log, ledger, snapshots, turns
+
+
+def _turns(
+    disk: files.Files,
+    found: Recovered,
+    fold: Fold,
+    live: Live,
+    log: Log,
+    ledger: Ledger,
+    snapshots: Snapshotter,
+    tenure: Tenure,
+    note: Callable[[str], None],
+) -> Turns:
+    directory, session_id = found.claims.directory, found.claims.session_id
+    if tenure.worker is None or not isinstance(log, SharedLog):
+        return Alone(disk, session_id, log, tenure.lock_fd, tenure.owner_fd, note)
+
+    def recover_from(place: Place) -> Recovered:
+        known = Receipt(session_id, place.seq, codec.hexed(place.chain)) if place.seq else None
+        again = recover(disk, directory, fold, at_least=known, writer=True)
+        refuse(again)
+        return again
+
+    def restart(again: Recovered) -> None:
+        live.restart(again)
+        snapshots.start_again(again)
+
+    if found.unsealed is not None and found.unsealed.seal is None and not found.settled:
+        log.go_on(found.unsealed, found.place, found.next_segment, found.epoch)
+    return Together(
+        disk,
+        directory,
+        session_id,
+        log=log,
+        ledger=ledger,
+        lock_fd=tenure.lock_fd,
+        owner_fd=tenure.owner_fd,
+        worker=tenure.worker,
+        take=live.take,
+        moved_on=snapshots.follow,
+        restart=restart,
+        recover=recover_from,
+    )

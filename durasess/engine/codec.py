@@ -138,10 +138,13 @@ def _finite(text: str) -> float:
     return value
 
 
+_decoder = functools.lru_cache(maxsize=64)(msgspec.json.Decoder)
+
+
 def typed(data: bytes, kind: Any) -> Any:
     """Decode JSON into a msgspec type; LineError when it does not fit."""
     try:
-        return msgspec.json.decode(data, type=kind)
+        return _decoder(kind).decode(data)
     except (msgspec.MsgspecError, RecursionError) as error:
         name = getattr(kind, "__name__", str(kind))
         raise LineError("json", f"not a {name}: {error}") from None
@@ -282,7 +285,11 @@ def unhexed(text: Any) -> int:
     return int(text, 16)
 
 
-def hasher(data: bytes = b"") -> hashlib.blake2b:
+Hasher = hashlib.blake2b
+"""A running blake2b."""
+
+
+def hasher(data: bytes = b"") -> Hasher:
     """A running blake2b-128."""
     return hashlib.blake2b(data, digest_size=_HASH_BYTES)
 

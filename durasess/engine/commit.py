@@ -30,6 +30,10 @@ _UNKNOWN = (
 _WITHDRAWN = "durasess: interrupted before the write began; nothing was written."
 
 
+class Withdrawn(TimeoutError):
+    """Work was not begun in time, and will not be."""
+
+
 class Ticket:
     """Work handed over and its outcome: exactly one of the committer and a caller that gives up
     claims it, and only a claimed one is settled."""
@@ -59,28 +63,44 @@ class Ticket:
         self.is_settled = True
         self._settled.release()
 
-    def wait(self, submit: Callable[[Ticket], None] | None = None) -> Any:
+    def wait(
+        self, submit: Callable[[Ticket], None] | None = None, timeout: float | None = None
+    ) -> Any:
         """Hand over with `submit`, if given; then the result, or raises the error.
 
-        When interrupted, a note on the exception says whether the work may have been done.
+        When interrupted, a note on the exception says whether the work may have been done. Work
+        that was not begun after `timeout` seconds is withdrawn: Withdrawn.
         """
         try:
             if submit is not None:
                 submit(self)
             if not self.is_settled:
-                self._settled.acquire()
+                if timeout is None:
+                    self._settled.acquire()
+                elif not self._settled.acquire(timeout=timeout):
+                    if self.claim():
+                        raise Withdrawn
+                    self._settled.acquire()
                 # Others may wait for the same outcome.
                 self._settled.release()
+        except Withdrawn:
+            raise
         except BaseException as interruption:
             interruption.add_note(_WITHDRAWN if self.claim() else _UNKNOWN)
             raise
         return self.outcome()
 
-    async def wait_async(self, submit: Callable[[Ticket], None]) -> Any:
+    async def wait_async(
+        self, submit: Callable[[Ticket], None], timeout: float | None = None
+    ) -> Any:
         """The same for a coroutine; `future` is of its loop."""
         assert self.future is not None
         submit(self)
         try:
+            if timeout is not None:
+                await asyncio.wait([self.future], timeout=timeout)
+                if not self.future.done() and self.claim():
+                    raise Withdrawn
             await self.future
         except asyncio.CancelledError as cancelled:
             cancelled.add_note(_WITHDRAWN if self.claim() else _UNKNOWN)
@@ -94,6 +114,26 @@ class Ticket:
         if self.error is not None:
             raise self.error
         return self.result
+
+
+class Work:
+    """The work of a ticket that is done even where a writer gets no turn to write: then
+    `without_turn(error)` is called instead, or the same work when that is None."""
+
+    def __init__(
+        self,
+        do: Callable[[], Any],
+        without_turn: Callable[[DurasessError], Any] | None = None,
+        *,
+        needs_turn: bool = True,
+    ) -> None:
+        self._do = do
+        self.without_turn = without_turn
+        self.needs_turn = needs_turn
+
+    def __call__(self) -> Any:
+        """Do it."""
+        return self._do()
 
 
 class Scheduler(Protocol):

@@ -73,8 +73,10 @@ class Files(Protocol):
     def sync_dir(self, path: str) -> None:
         """Make the names in a directory durable."""
 
-    def lock(self, fd: int, *, shared: bool = False) -> bool:
-        """Take the kernel's lock on an open file without waiting; False when another has it."""
+    def lock(self, fd: int, *, shared: bool = False, wait: bool = False) -> bool:
+        """Take the kernel's lock on an open file. False when another has it, or with `wait` not
+        before it is free. Taken again, shared becomes exclusive and the other way round; when that
+        fails, the lock may be lost."""
 
     def unlock(self, fd: int) -> None:
         """Release the kernel's lock."""

@@ -3,32 +3,33 @@
     with Engine.open("counter", initial=int, apply=lambda state, event: state + 1) as engine:
         receipt = engine.append("counted", {"n": 1})
 
-What a caller does with a handle is here; what changes the disk is in writer.py.
+What a caller does with events and state is here; how a handle lives and ends is in handle.py, what
+changes the disk in writer.py.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
+import itertools
 import os
+import threading
 import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from types import TracebackType
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from durasess.engine import history, lifetime, segment
+from durasess.engine import history, segment
 from durasess.engine.admission import Append
-from durasess.engine.commit import Scheduler, ThreadScheduler, Ticket
+from durasess.engine.commit import Scheduler, ThreadScheduler, Work
 from durasess.engine.drafting import Drafting
+from durasess.engine.feeds import Feed
 from durasess.engine.files import Files, RealFiles
-from durasess.engine.fold import Fold
-from durasess.engine.opening import Options, open_for_reading, open_for_writing
+from durasess.engine.fold import Fold, event_of
+from durasess.engine.handle import Handle
+from durasess.engine.opening import Options, open_for_reading
 from durasess.engine.prune import Pruned
 from durasess.engine.receipt import Receipt
 from durasess.engine.recovery import Recovered
-from durasess.engine.snapshotter import SnapshotJob
 from durasess.engine.types import (
+    LOCK_TIMEOUT_S,
     MAX_EVENT_BYTES,
     MAX_PREALLOCATE,
     PREALLOCATE,
@@ -40,22 +41,16 @@ from durasess.engine.types import (
     Event,
     Migrations,
     Mode,
-    Recovery,
     Settings,
 )
-from durasess.engine.writer import Writer, closed_error
-from durasess.errors import (
-    DurasessError,
-    EventRejectedError,
-    SessionClosedError,
-    SessionNotFoundError,
-    StorageError,
-)
+from durasess.engine.writer import Writer
+from durasess.errors import SessionClosedError, SessionNotFoundError, StorageError
 
-_LOGGER = logging.getLogger("durasess")
+_COUNT = itertools.count(1)
+"""Makes what handles of one process are called different, whatever their clocks say."""
 
 
-class Engine:
+class Engine(Handle):
     """A session's log and state. Make one with `open`; use it as a context manager.
 
     `state` is the state after `last_seq`, live: what was acknowledged is in it. Treat it as
@@ -67,9 +62,12 @@ class Engine:
     * `path`: the session's directory; its last part is the session id.
     * `initial()` makes the state before event 1; `apply(state, event)` returns the next state, or
       None when it changed the one it got. It must be total.
-    * `mode`: "own" for one writer; "read" takes no lock and changes nothing, works beside a writer,
-      and shows what is written up to the first damage.
-    * `create`: whether mode "own" makes a session that is missing.
+    * `mode`: "own" for one writer; "shared" for several, in any number of processes, which append
+      in turns; "read" takes no lock and changes nothing, works beside writers, and shows what is
+      written up to the first damage.
+    * `lock_timeout`: seconds that a call waits for the turns of others before it is withdrawn with
+      SessionLockedError.
+    * `create`: whether a session that is missing is made (not by mode "read").
     * `at_least`: a receipt that the log must reach.
     * `snapshot_every` (events), `segment_bytes`, `max_event_bytes` (bytes).
     * `preallocate`: the step in bytes, a multiple of 512, by which the newest segment's file grows
@@ -84,16 +82,9 @@ class Engine:
     """
 
     def __init__(self, options: Options, found: Recovered, writer: Writer | None) -> None:
-        self._options = options
-        self._found = found
-        self._writer = writer
-        self._scheduler: Scheduler | None = None
+        super().__init__(options, found, writer)
         self._drafting = Drafting()
         self._damage: list[Damage] = []
-        self._closed = False
-        self.session_id = found.claims.session_id
-        self.path = options.directory
-        self.recovery: Recovery = found.report
 
     @classmethod
     def open(
@@ -108,6 +99,7 @@ class Engine:
         snapshot_every: int = SNAPSHOT_EVERY,
         segment_bytes: int = SEGMENT_BYTES,
         preallocate: int = PREALLOCATE,
+        lock_timeout: float = LOCK_TIMEOUT_S,
         max_event_bytes: int = MAX_EVENT_BYTES,
         strict: bool = False,
         validate: Callable[[Any, Draft], None] | None = None,
@@ -119,13 +111,11 @@ class Engine:
         clock: Callable[[], int] = time.time_ns,
         scheduler: Scheduler | None = None,
     ) -> Engine:
-        """Open a session directory, or with mode "own" and `create` make it.
-
+        """Open a session directory, or with `create` make it; a failed open changes nothing.
         Raises SessionNotFoundError, SessionLockedError, CorruptionError, FormatVersionError or
-        StorageError; a failed open changes nothing on disk.
-        """
-        if mode not in ("own", "read"):
-            raise ValueError(f'mode is "own" or "read", not {mode!r}')
+        StorageError."""
+        if mode not in ("own", "shared", "read"):
+            raise ValueError(f'mode is "own", "shared" or "read", not {mode!r}')
         options = Options(
             disk=files or RealFiles(),
             directory=_directory(path, files),
@@ -147,41 +137,15 @@ class Engine:
             at_least=at_least,
             # A receipt says that there is a session: a new one could only fail to reach it.
             create=create and at_least is None,
-            token=lambda: f"{os.getpid()}-{clock()}",
+            mode=mode,
+            lock_timeout=lock_timeout,
+            token=lambda: f"{os.getpid()}-{clock()}-{next(_COUNT)}",
         )
         if mode == "read":
             return cls(options, open_for_reading(options), None)
-        engine = cls._own(options, scheduler or ThreadScheduler())
+        engine = cls.start_writing(options, scheduler or ThreadScheduler())
         engine._drafting = Drafting(strict=strict, max_event_bytes=max_event_bytes)
         return engine
-
-    @classmethod
-    def _own(cls, options: Options, scheduler: Scheduler) -> Engine:
-        """Open in the committer, so that Ctrl-C in the caller cannot stop it half way."""
-        opened: list[Writer] = []
-        handles: list[Engine] = []
-
-        def run(tickets: Sequence[Ticket]) -> None:
-            if opened:
-                opened[0].run(tickets)
-            else:
-                _open_in_committer(tickets)
-
-        def open_now() -> None:
-            writer, found = open_for_writing(options, scheduler)
-            opened.append(writer)
-            engine = cls(options, found, writer)
-            engine._scheduler = scheduler
-            lifetime.add(engine)
-            handles.append(engine)
-
-        try:
-            scheduler.start(run)
-            Ticket(open_now).wait(scheduler.submit)
-            return handles.pop()
-        except BaseException:
-            _release_in_committer(scheduler, opened)
-            raise
 
     # -- what is there ----------------------------------------------------------------------
 
@@ -238,6 +202,68 @@ class Engine:
             through=through,
             on_damage=self._note_damage if reading else None,
         )
+
+    def refresh(self) -> int:
+        """Take over what others appended (modes "shared" and "read"); returns `last_seq`.
+
+        An append does this too. Raises what ends the handle: FencedError, FormatVersionError.
+        """
+        if self._writer is None:
+            self._found = open_for_reading(self._options)
+            self.recovery = self._found.report
+            return self.last_seq
+        writer = self._usable_writer()
+        if not self._hand_over(Work(writer.look, needs_turn=False)):
+            self.flush()
+        return self.last_seq
+
+    def follow(
+        self,
+        after: int | None = None,
+        *,
+        interval: float = 0.1,
+        stop: threading.Event | None = None,
+    ) -> Iterator[Event]:
+        """The events after seq `after` (default: the newest), then each that is appended later by
+        anybody, once it is durable; ends when the handle is closed or `stop` is set.
+
+        What others append is looked for every `interval` seconds. A slow consumer misses nothing
+        and delays nobody: it reads from disk what it could not take at once.
+        """
+        if self._options.mode != "own":
+            self.refresh()
+        seq = self.last_seq if after is None else after
+        feed = self._writer.feeds.open() if self._writer is not None else Feed()
+        try:
+            yield from self._follow(feed, seq, interval, stop or threading.Event())
+        except SessionClosedError:
+            # It was closed in this moment.
+            return
+        finally:
+            if self._writer is not None:
+                self._writer.feeds.close(feed)
+
+    def _follow(
+        self, feed: Feed, seq: int, interval: float, stop: threading.Event
+    ) -> Iterator[Event]:
+        while True:
+            for event in self.events(after=seq):
+                seq = event.seq
+                yield event
+            while seq >= self.last_seq:
+                if self._closed or stop.is_set() or self._is_released:
+                    return
+                for published in feed.take(interval):
+                    if published.seq == seq + 1:
+                        seq = published.seq
+                        yield event_of(published.line, published.version, self._options.fold)
+                if not self._closed and self._options.mode != "own":
+                    self.refresh()
+
+    @property
+    def _is_released(self) -> bool:
+        """Whether a close has come so far that nothing can arrive any more."""
+        return self._writer is not None and self._writer.is_released
 
     def _newest_segment(self) -> int:
         return self._found.next_segment - 1 if self._writer is None else self._writer.newest_segment
@@ -332,152 +358,8 @@ class Engine:
         pruned: Pruned = self._hand_over(self._usable_writer().prune)
         return pruned
 
-    def close(self) -> None:
-        """Take a last snapshot if it is due, seal the log, let go of the session.
-
-        Safe to call again, also after an interruption. Errors are raised after everything was let
-        go of; what was acknowledged is durable in any case.
-        """
-        if self._closed:
-            return
-        if self._writer is None or self._scheduler is None:
-            self._closed = True
-            return
-        writer = self._usable_writer()
-        try:
-            self._hand_over(lambda: writer.set_closing(True))
-            problem = self._last_snapshot(writer)
-            self._until_idle(writer.finish)
-        except SessionClosedError:
-            # Another thread closed it in this moment.
-            problem = None
-        except BaseException:
-            self._after_failed_close(writer)
-            raise
-        self._end()
-        if problem is not None:
-            _LOGGER.warning("%s: no snapshot at close: %s", self.path, problem)
-
-    def _after_failed_close(self, writer: Writer) -> None:
-        """An error comes after everything was let go of; an interruption leaves a usable handle."""
-        if writer.is_released:
-            self._end()
-        elif self._scheduler is not None:
-            self._scheduler.submit(Ticket(lambda: writer.set_closing(False)))
-
-    def _last_snapshot(self, writer: Writer) -> DurasessError | None:
-        try:
-            job = self._hand_over(writer.snapshot_at_close)
-            if job is not None:
-                self._waiting(job.ticket)
-        except DurasessError as error:
-            return error
-        return None
-
-    def abandon(self) -> None:
-        """Let go without sealing, as a crash would: for tests of recovery."""
-        if not self._closed and self._writer is not None:
-            self._until_idle(self._writer.give_up)
-            self._end()
-
-    def _until_idle(self, work: Callable[[], SnapshotJob | None]) -> None:
-        """Repeat `work` until no background job of this handle can touch a file any more."""
-        while (job := self._hand_over(work)) is not None:
-            try:
-                self._waiting(job.ticket)
-            except DurasessError as error:
-                _LOGGER.warning("%s: %s", self.path, error)
-
-    def _end(self) -> None:
-        # The mark first: an interruption behind it finds a thread that ends by itself.
-        if self._scheduler is not None:
-            self._scheduler.stop(wait=False)
-        self._closed = True
-        lifetime.discard(self)
-        if self._scheduler is not None:
-            self._scheduler.stop()
-
-    def _usable_writer(self) -> Writer:
-        if self._writer is None:
-            raise StorageError(
-                f'{self.path} is open with mode="read"; open it with mode="own" to change it.',
-                path=self.path,
-            )
-        if self._closed:
-            raise closed_error(self.path)
-        if self._scheduler is not None and self._scheduler.is_committing():
-            raise EventRejectedError(
-                f"{self.path}: apply, validate and summary run in the commit and cannot use the "
-                "handle: it would wait for itself. Nothing was written."
-            )
-        return self._writer
-
-    def _hand_over(self, work: Any) -> Any:
-        self._usable_writer()
-        assert self._scheduler is not None
-        return Ticket(work).wait(self._scheduler.submit)
-
-    async def _hand_over_async(self, work: Append) -> list[Receipt]:
-        self._usable_writer()
-        assert self._scheduler is not None
-        future = asyncio.get_running_loop().create_future()
-        receipts: list[Receipt] = await Ticket(work, future).wait_async(self._scheduler.submit)
-        return receipts
-
-    def _waiting(self, ticket: Ticket) -> Any:
-        assert self._scheduler is not None
-        return self._scheduler.wait(ticket)
-
-    def __enter__(self) -> Engine:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._writer is not None:
-            try:
-                message = f"{self.path} was not closed"
-                warnings.warn(message, ResourceWarning, source=self, stacklevel=1)
-            finally:
-                if self._scheduler is not None:
-                    self._scheduler.submit(Ticket(self._writer.lose))
-                    self._scheduler.stop(wait=False)
-
-    def forget(self) -> None:
-        """In a forked child: only close the copies of the descriptors. The lock is the parent's,
-        and unlocking here would take it from the parent."""
-        self._closed = True
-        if self._writer is not None:
-            self._writer.release()
-
     def __repr__(self) -> str:
         return f"<Engine {self.path} at seq {self.last_seq}>"
-
-
-def _open_in_committer(tickets: Sequence[Ticket]) -> None:
-    for ticket in tickets:
-        if ticket.claim():
-            try:
-                ticket.settle(ticket.work())
-            except BaseException as error:
-                ticket.settle(error=error)
-
-
-def _release_in_committer(scheduler: Scheduler, opened: list[Writer]) -> None:
-    """The open failed, or its caller was interrupted: whatever it got to is given back."""
-    scheduler.submit(Ticket(lambda: _lose(opened)))
-    scheduler.stop()
-
-
-def _lose(opened: list[Writer]) -> None:
-    for writer in opened:
-        writer.lose()
 
 
 def _directory(path: str | os.PathLike[str], files: Files | None) -> str:

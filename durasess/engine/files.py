@@ -153,14 +153,17 @@ class RealFiles(Files):
         finally:
             os.close(fd)
 
-    def lock(self, fd: int, *, shared: bool = False) -> bool:
-        """flock without waiting: it belongs to the open file, so closing another descriptor of the
-        same file, in this process or a forked one, does not release it."""
+    def lock(self, fd: int, *, shared: bool = False, wait: bool = False) -> bool:
+        """flock, waiting in the kernel or not at all: it belongs to the open file, so closing
+        another descriptor of the same file, in this process or a forked one, does not release it.
+        """
         import portalocker
 
         kind = portalocker.LockFlags.SHARED if shared else portalocker.LockFlags.EXCLUSIVE
+        if not wait:
+            kind |= portalocker.LockFlags.NON_BLOCKING
         try:
-            portalocker.lock(fd, kind | portalocker.LockFlags.NON_BLOCKING)
+            portalocker.lock(fd, kind)
         except portalocker.AlreadyLocked:
             return False
         except portalocker.LockException as error:

@@ -60,6 +60,12 @@ def migrated(event: Event, version: int, fold: Fold) -> Event:
     return event
 
 
+def event_of(line: bytes, version: int, fold: Fold) -> Event:
+    """The event of a checked line that was written with this schema version."""
+    event = codec.event(line)
+    return migrated(event, version, fold) if version < fold.schema_version else event
+
+
 def remember(event_ids: dict[str, snapshot.RememberedId], line: bytes, event: Event) -> None:
     """Keep an event's id in the window of the newest ones; `line` may have its line feed."""
     if event.event_id is None:

@@ -1,6 +1,6 @@
-"""What a writer says about the log beside the log: meta.json and the anchor in `lock`.
+"""What a writer says about the log in meta.json.
 
-Both claim only what is synced already, so an older one that a crash brings back is as true.
+It claims only what is synced already, so an older one that a crash brings back is as true.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from typing import Any
 
 import msgspec
 
-from durasess.engine import codec, files, lock, meta, paths, values
+from durasess.engine import codec, files, meta, paths, values
 from durasess.engine.log import Log
 from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered
+from durasess.engine.types import LineError
 from durasess.errors import StorageError
 
 
 class Ledger:
-    """Keeps the last published meta and the descriptor of the anchor."""
+    """Keeps the last published meta."""
 
     def __init__(
         self,
@@ -26,7 +27,7 @@ class Ledger:
         found: Recovered,
         log: Log,
         *,
-        anchor_fd: int,
+        shared: bool,
         schema_version: int,
         summary: Callable[[Any], Any] | None,
         now: Callable[[], str],
@@ -36,13 +37,14 @@ class Ledger:
         self._directory = found.claims.directory
         self._session_id = found.claims.session_id
         self._log = log
+        self._shared = shared
         self._schema_version = schema_version
         self._make_summary = summary
         self._now = now
         self._note = note
         self._is_on_disk = found.claims.meta is not None
         self._meta = found.claims.meta or self._rebuilt(found)
-        self._anchor_fd = anchor_fd
+        self._newest_snapshot = self._meta.baseline
 
     def _rebuilt(self, found: Recovered) -> meta.Meta:
         now = self._now()
@@ -56,13 +58,38 @@ class Ledger:
         """Whether meta on disk claims the newest segment; an append waits for that."""
         return self._is_on_disk and self._meta.active >= self._log.number
 
+    def refresh(self) -> None:
+        """Take over what another writer published. One that cannot be read is replaced by the next
+        that this writer publishes."""
+        if not self._shared:
+            return
+        try:
+            found = meta.read(self._disk, self._directory)
+        except (OSError, LineError):
+            self._is_on_disk = False
+            return
+        if found.session_id == self._session_id:
+            self._meta = found
+            self._is_on_disk = found.baseline.seq >= self._newest_snapshot.seq
+
+    @property
+    def baseline(self) -> meta.Baseline:
+        """Of the newest snapshot that is known here."""
+        return max(self._newest_snapshot, self._meta.baseline, key=lambda one: one.seq)
+
+    def has_newer_snapshot(self, seq: int) -> bool:
+        """Whether another writer published a snapshot that is not older than `seq`."""
+        self.refresh()
+        return self._shared and self.baseline.seq >= seq
+
     def set_baseline(self, baseline: meta.Baseline) -> None:
         """What the next published meta says of the newest snapshot."""
-        self._meta = msgspec.structs.replace(self._meta, baseline=baseline)
+        self._newest_snapshot = baseline
         self._is_on_disk = False
 
     def publish(self, state: Any, place: Place) -> None:
         """Replace meta.json by what is true now; StorageError when the system refuses."""
+        self.refresh()
         claimed = self._current(state, place)
         path = paths.join(self._directory, paths.META)
         try:
@@ -76,6 +103,7 @@ class Ledger:
                 errno=error.errno,
             ) from error
         self._meta = claimed
+        self._newest_snapshot = claimed.baseline
         self._is_on_disk = True
 
     def publish_if_changed(self, state: Any, place: Place) -> None:
@@ -90,8 +118,9 @@ class Ledger:
             self._meta,
             schema_version=self._schema_version,
             updated=self._now(),
-            epoch=self._log.epoch if self._log.wrote else self._meta.epoch,
+            epoch=max(self._meta.epoch, self._log.epoch if self._log.wrote else 0),
             active=self._log.number,
+            baseline=self.baseline,
             floor=meta.Floor(number, floor.seq, codec.hexed(floor.chain)),
             summary=self._summary(state, place),
         )
@@ -106,18 +135,3 @@ class Ledger:
             self._note(f"the program's summary cannot be used, the old one stays: {error!r}")
             return self._meta.summary
         return made
-
-    def write_anchor(self, place: Place) -> None:
-        """Say that everything up to `place` was acknowledged. Without a sync: see lock.Anchor."""
-        anchor = lock.Anchor(
-            self._session_id, self._log.number, place.seq, codec.hexed(place.chain)
-        )
-        try:
-            lock.write_anchor(self._disk, self._anchor_fd, anchor)
-        except OSError as error:
-            # An older anchor claims less and is as true; the events themselves are durable.
-            self._note(f"the anchor in {paths.LOCK} could not be written: {error}")
-
-    def close(self) -> None:
-        """Give the descriptor back."""
-        self._disk.close(self._anchor_fd)

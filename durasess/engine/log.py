@@ -43,6 +43,7 @@ class Log:
         self._boot_id = boot_id
         self._fd = -1
         self._path = ""
+        self._header: segment.Header
         self._hash = codec.hasher()
         self._events = 0
         self._made = False
@@ -58,6 +59,16 @@ class Log:
     def is_active(self) -> bool:
         """Whether there is a segment to append to."""
         return self._fd >= 0
+
+    @property
+    def size(self) -> int:
+        """Of the active segment's file, in bytes."""
+        return self._size
+
+    @property
+    def is_read(self) -> bool:
+        """Whether this writer knows every line before `place`: always, when it is alone."""
+        return True
 
     @property
     def epoch(self) -> int:
@@ -79,23 +90,27 @@ class Log:
         that can be read is not: after a failed sync the cache shows what the disk lacks (R9)."""
         return self._floor
 
+    @property
+    def schema_version(self) -> int:
+        """Of the events in the active segment."""
+        return self._header.schema_version
+
     def start_segment(self, ts: str) -> None:
         """Publish the next segment with its header (R3): synced under a temporary name, renamed,
         the directory synced, so a segment without a valid header is never a crash's doing."""
         path = paths.join(self._directory, paths.segment(self.next_number))
-        line = segment.header_line(
-            segment.Header(
-                segment=self.next_number,
-                session_id=self._session_id,
-                first_seq=self.place.seq + 1,
-                chain=codec.hexed(self.place.chain),
-                schema_version=self._schema_version,
-                epoch=self._epoch,
-                pid=self._pid,
-                boot_id=self._boot_id,
-                ts=ts,
-            )
+        header = segment.Header(
+            segment=self.next_number,
+            session_id=self._session_id,
+            first_seq=self.place.seq + 1,
+            chain=codec.hexed(self.place.chain),
+            schema_version=self._schema_version,
+            epoch=self._epoch,
+            pid=self._pid,
+            boot_id=self._boot_id,
+            ts=ts,
         )
+        line = segment.header_line(header)
         fd = -1
         try:
             fd = publishing.create_fresh(self._disk, path + paths.TMP)
@@ -117,7 +132,7 @@ class Log:
         except BaseException as error:
             self._disk.close(fd)
             self._fail(error, path, "the next segment could not be published", None)
-        self._fd, self._path, self._size = fd, path, size
+        self._fd, self._path, self._size, self._header = fd, path, size, header
         self._hash = codec.hasher(line)
         self._events = 0
         self._made = True
@@ -157,7 +172,7 @@ class Log:
             raise self._storage_error(error, self._path, "the events were not written") from error
         except BaseException as error:
             self._fail(error, self._path, "a write was interrupted", after)
-        self._hash.update(lines)
+        self._hashed(lines)
         self._unsynced = (len(lines), after, events)
 
     def _grown(self, end: int) -> int:
@@ -201,6 +216,12 @@ class Log:
             self._fail(error, self._path, "a batch was written but not synced", after)
         self._check_named(after)
         self._unsynced = None
+        self._moved(size, after, events)
+
+    def _hashed(self, lines: bytes) -> None:
+        self._hash.update(lines)
+
+    def _moved(self, size: int, after: Place, events: int) -> None:
         self.offset += size
         self._events += events
         self.place = after

@@ -11,23 +11,34 @@ from collections.abc import Callable
 
 import msgspec
 
-from durasess.engine import codec, create, files, lock, paths, recovery, settle, survey
+from durasess.engine import codec, create, files, lock, paths, recovery, survey, workers
+from durasess.engine.aftermath import settle_found
+from durasess.engine.assembly import Tenure
 from durasess.engine.commit import Scheduler
 from durasess.engine.fold import Fold
 from durasess.engine.patience import look_until_settled, vanished
 from durasess.engine.receipt import Receipt
-from durasess.engine.types import Settings
+from durasess.engine.types import Holder, Mode, Settings
 from durasess.engine.writer import Writer
 from durasess.errors import (
     CorruptionError,
     SessionExistsError,
+    SessionLockedError,
     SessionNotFoundError,
     StorageError,
 )
 
+ENDLESS_S = 1e9
+"""Seconds that no machine lives: what is allowed to take longer is waited for without an end."""
+
+
+SHORTEST_S = 0.05
+"""Seconds that a caller gives its own committer to begin."""
+
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What opening needs to know. `token()` gives a unique file name part."""
+    """What opening needs to know: `lock_timeout` in seconds; `token()` gives a unique part of a
+    file name."""
 
     disk: files.Files
     directory: str
@@ -35,7 +46,17 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     settings: Settings
     at_least: Receipt | None
     create: bool
+    mode: Mode
+    lock_timeout: float
     token: Callable[[], str]
+
+    @property
+    def patience(self) -> float | None:
+        """How long a caller waits, in seconds, for its work to begin; None without end: a writer
+        that owns its session waits for nobody."""
+        if self.mode != "shared" or self.lock_timeout >= ENDLESS_S:
+            return None
+        return max(self.lock_timeout, SHORTEST_S)
 
 
 def open_for_reading(options: Options) -> recovery.Recovered:
@@ -120,7 +141,7 @@ def _unreadable(options: Options, error: OSError) -> StorageError:
 
 def _own(options: Options) -> int:
     try:
-        return lock.acquire_owner(options.disk, options.directory)
+        return _acquire_owner(options)
     except FileNotFoundError:
         # Somebody removed the lock file. It is made again only for a session that is sound.
         _recover(options)
@@ -128,9 +149,22 @@ def _own(options: Options) -> int:
         raise _unreadable(options, error) from error
     try:
         lock.create(options.disk, options.directory)
-        return lock.acquire_owner(options.disk, options.directory)
+        return _acquire_owner(options)
     except OSError as error:
         raise _unreadable(options, error) from error
+
+
+def _acquire_owner(options: Options) -> int:
+    """Of those that share the session the last to come may be gone: a live one is named."""
+    try:
+        return lock.acquire_owner(options.disk, options.directory)
+    except SessionLockedError:
+        live = workers.others(options.disk, options.directory)
+        if not live:
+            raise
+        raise lock.owned_error(
+            options.disk, options.directory, sharing=[seen.holder for seen in live]
+        ) from None
 
 
 def _recover(options: Options) -> recovery.Recovered:
@@ -146,44 +180,123 @@ def _settled_writer(
 ) -> Writer:
     disk, directory = options.disk, options.directory
     lock.create(disk, directory)
-    anchor_fd = disk.open(paths.join(directory, paths.LOCK), write=True)
+    lock_fd = disk.open(paths.join(directory, paths.LOCK), write=True)
     try:
         _settle(options, found)
         holder = lock.whoami(codec.timestamp(options.settings.clock()))
         lock.write_holder(disk, owner_fd, holder)
     except BaseException:
-        disk.close(anchor_fd)
-        with contextlib.suppress(OSError):
-            disk.rmdir(paths.join(directory, paths.QUARANTINE))
+        disk.close(lock_fd)
         raise
-    return Writer(
-        disk,
-        found,
-        options.fold,
-        options.settings,
-        scheduler,
-        owner_fd=owner_fd,
-        anchor_fd=anchor_fd,
-        holder=holder,
-    )
+    tenure = Tenure(owner_fd, lock_fd)
+    return Writer(disk, found, options.fold, options.settings, scheduler, tenure, holder)
 
 
 def _settle(options: Options, found: recovery.Recovered) -> None:
-    """The log first; what is only tidying comes when that worked."""
-    disk, directory = options.disk, options.directory
-    if found.place.seq == 0:
-        # Whoever made the session may have died before its name was durable.
-        disk.sync_dir(paths.parent(directory))
-    found.report.quarantined += settle.keep_bad_files(disk, found.claims)
-    if found.unsealed is not None and found.unsealed_source is not None:
-        unsealed = settle.Unsealed(
-            path=found.unsealed_source.path,
-            number=found.unsealed_source.number,
-            inode=found.unsealed_source.inode,
-            size=found.unsealed_source.size,
-            scan=found.unsealed,
-            kept=found.kept,
-            place=found.place,
+    try:
+        settle_found(options.disk, found)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            options.disk.rmdir(paths.join(options.directory, paths.QUARANTINE))
+        raise
+
+
+def open_for_sharing(options: Options, scheduler: Scheduler) -> tuple[Writer, recovery.Recovered]:
+    """Join the writers of the session; who finds none settles an unclean end, as an owner does.
+
+    Raises as `open_for_writing`, and SessionLockedError when another writer's turn lasts too long.
+    """
+    survey.session_id_of(options.directory)
+    if options.create:
+        options.fold.initial()
+    created = _create_if_missing(options)
+    try:
+        lock_fd = _turn(options)
+    except OSError as error:
+        raise _unreadable(options, error) from error
+    tenure = writer = None
+    try:
+        found, tenure, holder = _join(options, lock_fd)
+        found.report.created = created
+        writer = Writer(
+            options.disk, found, options.fold, options.settings, scheduler, tenure, holder
         )
-        found.report.quarantined += settle.copy_forward(disk, directory, unsealed)
-    settle.leftovers(disk, directory, found.next_segment)
+        options.disk.unlock(lock_fd)
+    except OSError as error:
+        _leave(options, lock_fd, tenure, writer)
+        raise StorageError(
+            f"{options.directory} cannot be opened for writing: {error}. Nothing was lost; "
+            "open again when the cause is gone.",
+            path=options.directory,
+            errno=error.errno,
+        ) from error
+    except BaseException:
+        _leave(options, lock_fd, tenure, writer)
+        raise
+    return writer, found
+
+
+def _leave(options: Options, lock_fd: int, tenure: Tenure | None, writer: Writer | None) -> None:
+    if writer is not None:
+        writer.release()
+        return
+    if tenure is not None and tenure.worker is not None:
+        workers.discard(options.disk, options.directory, tenure.worker)
+        options.disk.close(tenure.worker.fd)
+        options.disk.close(tenure.owner_fd)
+    options.disk.close(lock_fd)
+
+
+def _turn(options: Options) -> int:
+    disk, directory = options.disk, options.directory
+    try:
+        return lock.acquire_turn(disk, directory, wait_s=options.lock_timeout)
+    except FileNotFoundError:
+        _recover(options)
+        lock.create(disk, directory)
+        return lock.acquire_turn(disk, directory, wait_s=options.lock_timeout)
+
+
+def _join(options: Options, lock_fd: int) -> tuple[recovery.Recovered, Tenure, Holder]:
+    """In this writer's first turn."""
+    disk, directory = options.disk, options.directory
+    lock.create(disk, directory)
+    owner_fd = lock.acquire_owner(disk, directory, shared=True)
+    worker = None
+    try:
+        found = _recover(options)
+        anchor = lock.anchor_in(disk, lock_fd, found.claims.session_id)
+        # In a turn nobody joins, so nobody is there whose file is not.
+        alone = not workers.others(disk, directory)
+        torn = found.report.torn is not None
+        if alone or torn or anchor is None or anchor.phase != lock.IDLE:
+            _settle(options, found)
+        holder = lock.whoami(codec.timestamp(options.settings.clock()))
+        workers.sweep(disk, directory)
+        worker = workers.register(disk, directory, options.token(), holder)
+        lock.write_holder(disk, owner_fd, holder)
+        lock.write_anchor(disk, lock_fd, _anchor_of(found))
+    except BaseException:
+        if worker is not None:
+            workers.discard(disk, directory, worker)
+            disk.close(worker.fd)
+        disk.close(owner_fd)
+        raise
+    return found, Tenure(owner_fd, lock_fd, worker), holder
+
+
+def _anchor_of(found: recovery.Recovered) -> lock.Anchor:
+    """Where the log ended, as a turn that ends says it."""
+    place = found.place
+    end = size = 0
+    if not found.settled and found.unsealed is not None and found.unsealed.seal is None:
+        end, size = found.unsealed.end, found.unsealed.end + found.unsealed.filler
+    return lock.Anchor(
+        found.claims.session_id,
+        found.next_segment - 1,
+        place.seq,
+        codec.hexed(place.chain),
+        lock.IDLE,
+        end,
+        size,
+    )

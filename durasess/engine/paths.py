@@ -5,7 +5,9 @@ snapshot.json.zst             newest snapshot; snapshot.prev.json.zst is the one
 events_0001.jsonl[.zst]       segments, counted from 1, at least four digits
 owner, lock                   lock files, never unlinked
 quarantine/                   bytes that recovery or repair set aside
+workers/                      one locked file for each live writer that shares the session
 <name>.tmp                    a file being published
+snapshot.json.zst.<id>.tmp    the same, for a worker
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ SNAPSHOT_PREVIOUS = "snapshot.prev.json.zst"
 OWNER = "owner"
 LOCK = "lock"
 QUARANTINE = "quarantine"
+WORKERS = "workers"
 TMP = ".tmp"
 
 MAX_SEGMENT = 10**15
@@ -48,7 +51,7 @@ _FIXED = {
     OWNER: "owner",
     LOCK: "lock",
     QUARANTINE: "quarantine",
-    "workers": "workers",
+    WORKERS: "workers",
     "blobs": "blobs",
 }
 
@@ -72,13 +75,21 @@ def parse(name: str) -> FileName:
         # events_00007.jsonl is not what segment(7) makes, so it is somebody else's.
         if 1 <= number < MAX_SEGMENT and segment(number, compressed=compressed) == name:
             return FileName("segment", number, compressed)
-    if name.endswith(TMP) and parse(name[: -len(TMP)]).kind in {
-        "meta",
-        "snapshot",
-        "segment",
-    }:
+    if name.endswith(TMP) and _may_be_published(name[: -len(TMP)]):
         return FileName("tmp")
     return FileName("foreign")
+
+
+def snapshot_tmp(worker_id: str | None) -> str:
+    """Where a snapshot is written before it is published; writers that share a session, who may do
+    so at the same time, each have a name of their own."""
+    return f"{SNAPSHOT}.{worker_id}{TMP}" if worker_id else SNAPSHOT + TMP
+
+
+def _may_be_published(name: str) -> bool:
+    if parse(name).kind in {"meta", "snapshot", "segment"}:
+        return True
+    return re.fullmatch(re.escape(SNAPSHOT) + r"\.[A-Za-z0-9_-]{1,64}", name, re.ASCII) is not None
 
 
 def session_id_problem(session_id: str) -> str | None:

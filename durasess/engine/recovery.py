@@ -22,8 +22,8 @@ class Recovered(msgspec.Struct, kw_only=True):
     """What was read: the state after `place`, and what a writer needs to go on.
 
     `next_segment` is the number of the segment that the next event goes to; `unsealed` is the scan
-    of a newest segment without a seal, or whose seal may not be on the disk; `apply_error` is what
-    the reducer raised, if it did.
+    of a newest segment without a seal, or whose seal may not be on the disk, until a writer
+    `settled` it; `apply_error` is what the reducer raised, if it did.
     """
 
     claims: survey.Claims
@@ -40,6 +40,7 @@ class Recovered(msgspec.Struct, kw_only=True):
     tail_events: int = 0
     state_bytes: int = 0
     apply_error: BaseException | None = None
+    settled: bool = False
 
 
 def recover(

@@ -6,6 +6,7 @@ Recovery, verify, inspect, repair and history all read through it, so they canno
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,8 +19,19 @@ MAX_TORN_BYTES = 256 * 1024 * 1024
 """One write is far smaller; a longer unreadable end is not read into memory to explain it."""
 
 
+class Midway(NamedTuple):
+    """Where an earlier pass over a segment ended, between two batches: byte `offset`, after
+    `events` events, with `digest` running over all bytes before."""
+
+    header: Header
+    offset: int
+    events: int
+    digest: codec.Hasher
+
+
 class Scan:
-    """One pass over one segment, in order; its attributes are complete when it is exhausted.
+    """One pass over one segment, in order; its attributes are complete when it is exhausted. With
+    `midway` it goes on where an earlier one ended, at the place `follows`.
 
     `chain` and `next_seq` are the values after the last whole batch, `end` the byte after it;
     `filler` counts its bytes at the end of the file; `edited` says that an editor's BOM or CRLF was
@@ -36,23 +48,24 @@ class Scan:
         session_id: str,
         is_last: bool,
         follows: Place | None = None,
+        midway: Midway | None = None,
     ) -> None:
         self._disk = disk
         self._source = source
         self._session_id = session_id
         self._is_last = is_last
         self._follows = follows
-        self._hash = codec.hasher()
+        self._hash = codec.hasher() if midway is None else midway.digest.copy()
         self._behind = codec.hasher()
         self._pending: list[Record] = []
         self._gap_open = False
         self._candidate: tuple[Line, bytes] | None = None
-        self.header: Header | None = None
+        self.header: Header | None = None if midway is None else midway.header
         self.seal: Seal | None = None
         self.chain = follows.chain if follows else codec.CHAIN_START
         self.next_seq = follows.seq + 1 if follows else 1
-        self.events = 0
-        self.end = 0
+        self.events = 0 if midway is None else midway.events
+        self.end = 0 if midway is None else midway.offset
         self.filler = 0
         self.edited = False
         self.damage: list[Damage] = []
@@ -61,7 +74,7 @@ class Scan:
 
     def batches(self) -> Iterator[list[Record]]:
         """Whole batches in order; behind damage, single readable lines."""
-        for line in segment.lines(self._disk, self._source):
+        for line in segment.lines(self._disk, self._source, self.end):
             if line.offset == 0 and self._read_header(line):
                 continue
             found = self._read_line(line)
@@ -82,6 +95,11 @@ class Scan:
     def place(self) -> Place:
         """Where the log is after the last whole batch."""
         return Place(self.next_seq - 1, self.chain)
+
+    def midway(self) -> Midway:
+        """Where a later pass may go on; only between two batches of a sound segment."""
+        assert self.header is not None
+        return Midway(self.header, self.end, self.events, self._hash.copy())
 
     @property
     def behind(self) -> str:

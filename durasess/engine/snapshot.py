@@ -117,16 +117,17 @@ def read(disk: files.Files, directory: str, name: str, session_id: str) -> tuple
     return parse(publishing.read_whole(disk, paths.join(directory, name)), session_id)
 
 
-def write_tmp(disk: files.Files, directory: str, data: bytes, session_id: str) -> Trailer:
-    """Synced under its temporary name after it was read back from its own bytes (R8): an encoder's
+def write_tmp(disk: files.Files, directory: str, data: bytes, session_id: str, tmp: str) -> Trailer:
+    """Synced under the name `tmp` after it was read back from its own bytes (R8): an encoder's
     bug or a flipped bit in memory is found before an older snapshot gives way."""
     trailer, _ = parse(data, session_id)
-    publishing.write_tmp(disk, paths.join(directory, paths.SNAPSHOT) + paths.TMP, data)
+    publishing.write_tmp(disk, paths.join(directory, tmp), data)
     return trailer
 
 
-def publish(disk: files.Files, directory: str, *, newest_is_good: bool) -> None:
-    """The newest becomes the previous, the temporary file the newest; one directory sync for both.
+def publish(disk: files.Files, directory: str, *, tmp: str, newest_is_good: bool) -> None:
+    """The newest becomes the previous, the file named `tmp` the newest; one directory sync for
+    both.
 
     A newest that was found bad does not push out the previous. Whatever subset of the two renames
     a crash keeps, one whole snapshot is there, and the segments since the older one are not pruned
@@ -135,5 +136,5 @@ def publish(disk: files.Files, directory: str, *, newest_is_good: bool) -> None:
     newest = paths.join(directory, paths.SNAPSHOT)
     if newest_is_good:
         disk.replace(newest, paths.join(directory, paths.SNAPSHOT_PREVIOUS))
-    disk.replace(newest + paths.TMP, newest)
+    disk.replace(paths.join(directory, tmp), newest)
     disk.sync_dir(directory)

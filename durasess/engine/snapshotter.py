@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from durasess.engine import codec, files, meta, paths, snapshot
-from durasess.engine.commit import Scheduler, Ticket
+from durasess.engine import codec, files, meta, paths, publishing, snapshot
+from durasess.engine.commit import Scheduler, Ticket, Work
 from durasess.engine.ledger import Ledger
 from durasess.engine.log import Log
 from durasess.engine.records import Place
@@ -54,6 +54,7 @@ class Snapshotter:
         now: Callable[[], str],
         note: Callable[[str], None],
         check: Callable[[], None],
+        worker_id: str | None,
     ) -> None:
         self._disk = disk
         self._directory = found.claims.directory
@@ -67,6 +68,7 @@ class Snapshotter:
         self._now = now
         self._note = note
         self._check = check
+        self._tmp = paths.snapshot_tmp(worker_id)
         self._newest_is_good = found.claims.newest_is_good()
         self._state_bytes = found.state_bytes
         self._job: SnapshotJob | None = None
@@ -87,12 +89,31 @@ class Snapshotter:
         if self._job is None:
             then()
 
+    def grew(self, size: int) -> None:
+        """An event of `size` bytes came after the newest snapshot."""
+        self.tail_events += 1
+        self.tail_bytes += size
+
     def is_due(self) -> bool:
         """Every N events, but not while the tail is small against the last snapshot: a state that
         grows with the history would otherwise be rewritten again and again."""
         if self._job is not None or self.tail_events < self._every:
             return False
         return self.tail_bytes >= self._state_bytes
+
+    def follow(self, baseline: meta.Baseline) -> None:
+        """Another writer sealed a segment, as one does before a snapshot: it may have taken one, or
+        be about to, so the next is due after N more events."""
+        self.tail_events = self.tail_bytes = 0
+        if baseline.seq > self.seq:
+            self.seq = baseline.seq
+            self._newest_is_good = self.names_are_durable = True
+
+    def start_again(self, found: Recovered) -> None:
+        """After a new recovery."""
+        self.seq = max(self.seq, found.report.snapshot_seq)
+        self.tail_events, self.tail_bytes = found.tail_events, found.tail_bytes
+        self._newest_is_good = found.claims.newest_is_good()
 
     def postpone(self) -> None:
         """After a failure: not again with every append, but after N more events."""
@@ -138,10 +159,19 @@ class Snapshotter:
                 schema_version=self._schema_version,
                 ts=self._now(),
             )
-            trailer = snapshot.write_tmp(self._disk, self._directory, data, self._session_id)
+            trailer = snapshot.write_tmp(
+                self._disk, self._directory, data, self._session_id, self._tmp
+            )
         except BaseException as failure:
             error = failure
-        self._scheduler.submit(Ticket(lambda: self._finish(job, trailer, error)))
+        self._scheduler.submit(
+            Ticket(
+                Work(
+                    lambda: self._finish(job, trailer, error),
+                    lambda refusal: self._finish(job, None, refusal),
+                )
+            )
+        )
 
     def _finish(
         self, job: SnapshotJob, trailer: snapshot.Trailer | None, error: BaseException | None
@@ -168,9 +198,14 @@ class Snapshotter:
         if self._log.failure is not None:
             raise self._log.failure
         self._check()
+        if self._ledger.has_newer_snapshot(job.place.seq):
+            # Another writer was faster, with a newer one.
+            publishing.discard(self._disk, paths.join(self._directory, self._tmp))
+            self.follow(self._ledger.baseline)
+            return
         good, self._newest_is_good = self._newest_is_good, False
         self.names_are_durable = False
-        snapshot.publish(self._disk, self._directory, newest_is_good=good)
+        snapshot.publish(self._disk, self._directory, tmp=self._tmp, newest_is_good=good)
         self._newest_is_good = self.names_are_durable = True
         self.seq = job.place.seq
         self._state_bytes = job.state_bytes

@@ -41,6 +41,9 @@ MAX_PREALLOCATE = 1024 * 1024
 SNAPSHOT_EVERY = 1000
 """Default number of events between two snapshots (measured: benchmarks/bench_recovery.py)."""
 
+LOCK_TIMEOUT_S = 30.0
+"""Seconds that an append waits for the turns of other writers before it is withdrawn."""
+
 EVENT_ID_WINDOW = 1024
 """How many of the newest `event_id`s are remembered for retries."""
 

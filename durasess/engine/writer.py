@@ -1,31 +1,35 @@
 """The one place that changes a session while a handle is open: commits, rotation, close.
 
-Its methods run in the committer, one at a time. A commit is: admit (validate, event ids) → encode
-→ write → sync → the path still names this file → fold → publish the new state → anchor →
-acknowledge. What is published is only what is durable.
+Its methods run in the committer, one at a time, and in this writer's turn (turns.py). A commit is:
+admit (validate, event ids) → encode → write → sync → the path still names this file → fold →
+publish the new state → anchor → acknowledge. What is published is only what is durable.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from durasess.engine import codec, files, paths, prune
 from durasess.engine.admission import (
     Admitted,
     Append,
     Batch,
+    Outcome,
     Prepared,
     admit,
     encode_batch,
     receipts,
 )
-from durasess.engine.assembly import assemble
-from durasess.engine.commit import Scheduler, Ticket, settle_together
-from durasess.engine.fold import Fold, remember
+from durasess.engine.assembly import Tenure, assemble
+from durasess.engine.commit import Scheduler, Ticket, Work, settle_together
+from durasess.engine.feeds import Feeds
+from durasess.engine.fold import Fold
+from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered
 from durasess.engine.snapshotter import SnapshotJob
-from durasess.engine.types import Holder, Settings
+from durasess.engine.types import Holder, LineError, Settings
 from durasess.errors import (
     DurasessError,
     FencedError,
@@ -52,9 +56,7 @@ class Writer:
         fold: Fold,
         settings: Settings,
         scheduler: Scheduler,
-        *,
-        owner_fd: int,
-        anchor_fd: int,
+        tenure: Tenure,
         holder: Holder,
     ) -> None:
         self._disk = disk
@@ -62,30 +64,144 @@ class Writer:
         self._session_id = found.claims.session_id
         self._fold = fold
         self._settings = settings
-        self._owner_fd = owner_fd
+        self._owner_fd = tenure.owner_fd
         self._owner_path = paths.join(found.claims.directory, paths.OWNER)
-        self._event_ids = found.event_ids
         self._closed = False
         self._closing = False
-        self.state = found.state
-        self.place = found.place
         self.failure: DurasessError | None = None
         self.notices: list[str] = []
-        self._log, self._ledger, self._snapshots = assemble(
+        self._deferred: list[tuple[Batch, list[Outcome]]] = []
+        self._answers: list[Outcome] = []
+        self._live, self._log, self._ledger, self._snapshots, self._turns = assemble(
             disk,
             found,
             fold,
             settings,
             scheduler,
             holder,
-            anchor_fd=anchor_fd,
+            tenure,
             now=self._now,
             note=self._note,
-            check=self.check_owner,
+            check=self._check_publish,
         )
 
+    @property
+    def state(self) -> Any:
+        """The state after `place`."""
+        return self._live.state
+
+    @property
+    def place(self) -> Place:
+        """Where the log is, as far as it was published."""
+        return self._live.place
+
+    @property
+    def feeds(self) -> Feeds:
+        """Who is told of each event."""
+        return self._live.feeds
+
     def run(self, tickets: Sequence[Ticket]) -> None:
-        """Do the work of these tickets, in order; appends that stand together share a batch."""
+        """Do the work of these tickets, in order, in one turn; a caller may withdraw its ticket as
+        long as the turn has not begun."""
+        if self._closed or self.failure is not None or not any(map(_needs_turn, tickets)):
+            self._work(tickets)
+            return
+        try:
+            self._turns.begin()
+        except BaseException as error:
+            self._no_turn(tickets, error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        try:
+            self._snapshot_when_due()
+            self._work(tickets)
+        finally:
+            try:
+                if not self._closed:
+                    self._turns.end(self.failure)
+            finally:
+                self._answer()
+
+    def _no_turn(self, tickets: Sequence[Ticket], error: BaseException) -> None:
+        """What a close or a flag asks for is done all the same, and meets the failure."""
+        if isinstance(error, (OSError, StorageError)):
+            # What the system refuses now it may grant later.
+            refusal = self._system_error(error) if isinstance(error, OSError) else error
+            for ticket in tickets:
+                if ticket.claim():
+                    self._refused(ticket, refusal)
+            return
+        if isinstance(error, DurasessError):
+            self.failure = self.failure or error
+        else:
+            self._broken(error)
+        self._work(tickets)
+
+    def _refused(self, ticket: Ticket, refusal: DurasessError) -> None:
+        """There is no turn now; what must be done all the same is done."""
+        work = ticket.work
+        if isinstance(work, Work) and not work.needs_turn:
+            self._command(ticket)
+            return
+        result: Any = None
+        if isinstance(work, Work) and work.without_turn is not None:
+            result = work.without_turn(refusal)
+        settle_together([(ticket, result, refusal)])
+
+    def _catch_up(self) -> None:
+        """Fold what the log has before this writer's place: others' batches, and this writer's own
+        among them, whose callers are answered."""
+        try:
+            for version, records in self._turns.unread():
+                own = self._deferred[0] if self._deferred else None
+                if own is not None and own[0].places[0].seq == records[0].seq:
+                    self._publish_deferred()
+                else:
+                    self._live.take(records, version)
+            while self._deferred:
+                self._publish_deferred()
+        except LineError as error:
+            self.failure = FencedError(
+                f"{self._directory}: the log changed behind seq {self.place.seq}: {error}. Nothing "
+                "more is written here; close this handle and open the session again.",
+                path=self._directory,
+                seq=self.place.seq,
+            )
+            raise self.failure from error
+        except DurasessError as error:
+            self.failure = error
+            raise
+
+    def _publish_deferred(self) -> None:
+        batch, outcomes = self._deferred[0]
+        self._live.publish(batch)
+        del self._deferred[0]
+        self._answers += outcomes
+
+    def _answer(self) -> None:
+        """Out of the turn: what takes time and needs no lock, then the answers."""
+        try:
+            if self.failure is None:
+                self._catch_up()
+        except Exception as error:
+            self._broken(error)
+        answers, self._answers = self._answers, []
+        settle_together(answers)
+        waiting = [outcome for _, outcomes in self._deferred for outcome in outcomes]
+        self._deferred.clear()
+        settle_together([(ticket, None, self.failure) for ticket, _, _ in waiting])
+
+    def look(self) -> bool:
+        """Take over what other writers appended, without a turn; False when that takes one."""
+        self.check_usable()
+        try:
+            return self._turns.look()
+        except DurasessError as error:
+            self.failure = error
+            raise
+
+    def _work(self, tickets: Sequence[Ticket]) -> None:
         together: list[Ticket] = []
         ids: set[str] = set()
         size = 0
@@ -107,6 +223,8 @@ class Writer:
                         together = self._commit(together)
                 else:
                     together = self._commit(together)
+                    if self.failure is None:
+                        self._catch_up()
                     self._command(ticket)
             self._commit(together)
         except BaseException as error:
@@ -151,6 +269,8 @@ class Writer:
 
     def _commit(self, tickets: list[Ticket]) -> list[Ticket]:
         """Commit the tickets as one batch and settle all of them; returns the empty rest."""
+        if self._settings.validate is not None or any(one.work.event_ids() for one in tickets):
+            self._catch_up()
         admitted: list[Admitted] = []
         fresh: list[Prepared] = []
         for ticket in tickets:
@@ -159,7 +279,7 @@ class Writer:
                 items = admit(
                     ticket.work,
                     fresh,
-                    self._event_ids,
+                    self._live.event_ids,
                     self._session_id,
                     self._settings.validate,
                     self.state,
@@ -190,18 +310,28 @@ class Writer:
         waiting = [found for found in outcomes if found[0].work.durable]
         try:
             self._log.sync()
-            self._publish(batch)
-            self._ledger.write_anchor(self.place)
+            if not self._log.is_read:
+                self._deferred.append((batch, waiting))
+                return
+            self._live.publish(batch)
+            self._turns.acknowledged()
         except DurasessError as error:
             self.failure = error
             settle_together([(ticket, None, error) for ticket, _, _ in waiting])
             return
-        settle_together(waiting)
+        if self._turns.answers_at_end:
+            self._answers += waiting
+        else:
+            settle_together(waiting)
         self._snapshot_when_due()
 
     def _make_room(self) -> None:
         """Rotate when the segment is full, and have one: files first, meta last."""
-        if self._log.is_active and self._log.offset >= self._settings.segment_bytes:
+        if self._log.is_active and (
+            self._log.offset >= self._settings.segment_bytes
+            or self._log.schema_version != self._fold.schema_version
+        ):
+            self._catch_up()
             self._log.seal()
         self.check_owner()
         if not self._log.is_active:
@@ -209,26 +339,10 @@ class Writer:
         if not self._ledger.knows_newest_segment():
             self._ledger.publish(self.state, self.place)
 
-    def _publish(self, batch: Batch) -> None:
-        """Fold what was written, as it will be read back (P10), and make it visible."""
-        for line, event, place in zip(batch.lines, batch.events, batch.places, strict=True):
-            remember(self._event_ids, line, event)
-            try:
-                self.state = self._fold.step(self.state, event)
-            except Exception as error:
-                raise SessionFailedError(
-                    f"{self._directory}: seq {event.seq} is in the log, but the program's apply "
-                    f"raised {error!r} for it. Correct the program, then open the session again.",
-                    path=self._directory,
-                    seq=event.seq,
-                ) from error
-            self.place = place
-            self._snapshots.tail_events += 1
-            self._snapshots.tail_bytes += len(line)
-
     def _snapshot_when_due(self) -> None:
         if self._snapshots.is_due():
             try:
+                self._catch_up()
                 self.begin_snapshot()
             except DurasessError as error:
                 self._snapshots.postpone()
@@ -240,7 +354,9 @@ class Writer:
             self.check_usable()
         self.check_owner()
         try:
-            return self._snapshots.begin(self.state, list(self._event_ids.values()), self.place)
+            return self._snapshots.begin(
+                self.state, list(self._live.event_ids.values()), self.place
+            )
         finally:
             self.failure = self.failure or self._log.failure
 
@@ -309,6 +425,12 @@ class Writer:
         )
         raise self.failure
 
+    def _check_publish(self) -> None:
+        """A handle that failed or was fenced publishes nothing any more."""
+        if self.failure is not None:
+            raise self.failure
+        self.check_owner()
+
     def finish(self) -> SnapshotJob | None:
         """Seal, tell meta, let go of everything; a failed handle only lets go.
 
@@ -319,9 +441,11 @@ class Writer:
         try:
             if self.failure is None:
                 self.check_owner()
-                if self._log.is_active:
-                    self._log.seal()
-                self._ledger.publish_if_changed(self.state, self.place)
+                if self._turns.is_last():
+                    if self._log.is_active:
+                        self._log.seal()
+                    self._ledger.publish_if_changed(self.state, self.place)
+                self._turns.tell(self.failure)
         finally:
             self.release()
         return None
@@ -336,16 +460,15 @@ class Writer:
         """Nobody has the handle any more: let go as soon as that is safe."""
         self._snapshots.abandon(self.release)
 
-    def release(self) -> None:
-        """Close every descriptor, the owner's last: that is what lets others in."""
+    def release(self, *, forked: bool = False) -> None:
+        """Close every descriptor; in a `forked` process they are copies of its parent's."""
         if self._closed:
             return
         self._closed = True
-        for close in (
-            self._log.close,
-            self._ledger.close,
-            lambda: self._disk.close(self._owner_fd),
-        ):
+        if not forked:
+            # In a child the lock of a queue may be held by a thread that is not there.
+            self._live.feeds.wake()
+        for close in (self._log.close, lambda: self._turns.release(forked=forked)):
             try:
                 close()
             except OSError as error:
@@ -358,6 +481,10 @@ class Writer:
 
     def _now(self) -> str:
         return codec.timestamp(self._settings.clock())
+
+
+def _needs_turn(ticket: Ticket) -> bool:
+    return not isinstance(ticket.work, Work) or ticket.work.needs_turn
 
 
 def closed_error(directory: str) -> SessionClosedError:

@@ -15,6 +15,11 @@ EXPECTED = Path(__file__).parent / "expected_output"
 
 REPLACEMENTS = (
     (r"process \d+ on host \S+ since \S+ \(.*\)", "process PID on host HOST since TIME (COMMAND)"),
+    (r"(?m)^\d+-\d+-\d+ .*\n", "WORKER PID TIME COMMAND\n"),
+    (r"\b\d+-\d{19}-\d+(   \d+ bytes)?", "WORKER"),
+    # How far the notes of a tree stand to the right depends on its longest name.
+    (r"(?m)^([├└│].*?\S) {3,}(?=\S)", r"\1   "),
+    (r"(?m)^worker +process.*$", "worker process since command"),
     (r"(?m)^file system .*$", "file system   KIND   mounted at MOUNT"),
     (r"\.[0-9a-f]{16}\b", ".HASH"),
 )

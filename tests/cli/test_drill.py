@@ -15,7 +15,7 @@ from durasess import Draft, Engine, Event, Receipt
 from durasess.cli import drill_rounds
 from durasess.cli.drill_compare import Comparison, Tally
 from durasess.cli.drill_rounds import Drill, Result
-from durasess.cli.drill_source import STREAMS, Source, fold, value_of
+from durasess.cli.drill_source import STREAMS, WRITERS_MAX, Source, fold, value_of
 from durasess.cli.main import main
 from tests.cli import sessions
 
@@ -24,7 +24,7 @@ SOURCE = Source(7)
 
 def drilled(path: Path, kills: int, source: Source = SOURCE) -> Result:
     """A few rounds in this process; the workers are processes of their own."""
-    return Drill(str(path), source, Random(7)).run(kills, lambda: None)
+    return Drill(str(path), source, Random(7)).run(kills, lambda amount=1: None)
 
 
 def test_few_kills_pass_and_print_a_table(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_receipt_with_another_crc_is_different() -> None:
     assert counts(tally) == (0, 0, 1)
 
 
-@pytest.mark.parametrize("event_id", [None, "x", "0:", f"{STREAMS}:1", "-1:1", "0:١"])
+@pytest.mark.parametrize("event_id", [None, "x", "0:", f"{STREAMS * WRITERS_MAX}:1", "-1:1", "0:١"])
 def test_event_that_nobody_issued_is_different(event_id: str | None) -> None:
     draft = SOURCE.draft(0, 1)
     stranger = Draft(draft.type, draft.data, event_id=event_id)

@@ -100,16 +100,6 @@ def test_missing_segment_is_damage_and_the_rest_is_shown(
     sessions.assert_expected("inspect-missing-segment", text, tmp_path)
 
 
-def test_session_in_a_writer_says_who_holds_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = sessions.copy("clean", tmp_path)
-    with Engine.open(path):
-        status, text = inspect(capsys, path)
-    assert status == 0
-    sessions.assert_expected("inspect-held", text, tmp_path)
-
-
 def test_copy_under_another_name_is_read_all_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,14 +135,14 @@ def test_one_seq_shows_event_and_state_of_a_snapshot(
     sessions.assert_expected("inspect-at-snapshot", text, tmp_path)
 
 
-def test_one_seq_without_a_snapshot_says_that_there_is_no_state(
+def test_one_seq_without_a_snapshot_says_what_is_known_of_the_state(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = sessions.copy("clean", tmp_path)
     report = as_json(capsys, path, "--at", "3")["at"]
     assert report["event"]["seq"] == 3 and report["event"]["segment"] == "events_0001.jsonl"
-    assert report["snapshot"] is None and report["state"] is None
-    assert "apply" in report["remarks"][0]
+    assert report["snapshot"] is None and report["state"] is None and not report["known"]
+    assert "--reducer" in report["remarks"][0]
 
 
 def test_seq_in_the_damage_is_no_usage_error(

@@ -35,22 +35,36 @@ def test_help_of_every_verb_is_one_imperative_line_and_an_example(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_options_are_long_only(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_are_long_but_for_the_n_of_tail(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     main([name, "--help"])
     words = re.split(r"[\s\[\](),]+", capsys.readouterr().out.replace("(-9)", ""))
-    assert [word for word in words if word.startswith("-") and not word.startswith("--")] == []
+    short = {word for word in words if word.startswith("-") and not word.startswith("--")}
+    assert short == ({"-n"} if name == "tail" else set())
 
 
 def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    assert all(f"    {name} " in text for name in NAMES)
+    assert all(re.search(rf"(?m)^    {name}\b", text) for name in NAMES)
     assert "example:\n  durasess inspect " in text
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["look"], ["inspect"], ["inspect", "x", "--at", "0"], ["drill", "--kills", "many"]],
+    [
+        [],
+        ["look"],
+        ["inspect"],
+        ["inspect", "x", "--at", "0"],
+        ["inspect", "x", "--diff", "1"],
+        ["inspect", "x", "--context", "-1"],
+        ["tail", "x", "-n", "few"],
+        ["completion", "csh"],
+        ["drill", "--kills", "many"],
+        ["drill", "--writers", "17"],
+    ],
     ids=str,
 )
 def test_wrong_usage_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,7 +76,7 @@ def test_abbreviated_option_is_refused(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["inspect", "x", "--ev"]) == 2
 
 
-@pytest.mark.parametrize("name", ["inspect", "repair", "verify"])
+@pytest.mark.parametrize("name", ["inspect", "prune", "repair", "tail", "verify"])
 def test_no_session_is_status_3_and_changes_nothing(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,14 +131,14 @@ def test_piped_output_has_no_escape_codes(tmp_path: Path) -> None:
         assert "\x1b" not in done.stdout and "damage" in done.stdout
 
 
-def test_terminal_gets_colour_and_panels(tmp_path: Path) -> None:
-    path = sessions.copy("damaged-middle", tmp_path)
+def on_a_terminal(*arguments: str, **environment: str) -> tuple[int, bytes]:
+    """Status and output of the command on a pseudo-terminal."""
     pty = pytest.importorskip("pty", reason="there are no pseudo-terminals on this system")
     parent, child = pty.openpty()
-    environment = {**sessions.environment(), "TERM": "xterm-256color", "COLUMNS": "100"}
-    environment.pop("NO_COLOR", None)
     process = subprocess.Popen(
-        sessions.command("inspect", str(path)), stdout=child, env=environment
+        sessions.command(*arguments),
+        stdout=child,
+        env={**sessions.environment(), "TERM": "xterm-256color", "COLUMNS": "100", **environment},
     )
     os.close(child)
     said = b""
@@ -137,8 +151,34 @@ def test_terminal_gets_colour_and_panels(tmp_path: Path) -> None:
             break
         said += piece
     os.close(parent)
-    assert process.wait() == 1
-    assert b"\x1b[1;31mdamage" in said and "╭".encode() in said
+    return process.wait(), said
+
+
+COLOUR = re.compile(rb"\x1b\[[0-9;]*3[0-7]m")
+
+
+def test_terminal_gets_colour_panels_and_a_tree(tmp_path: Path) -> None:
+    path = sessions.copy("damaged-middle", tmp_path)
+    status, said = on_a_terminal("inspect", str(path))
+    assert status == 1
+    assert b"\x1b[1;31mdamage" in said and COLOUR.search(said)
+    assert "╭".encode() in said and "├── ".encode() in said
+
+
+def test_no_color_takes_the_colours_away_and_leaves_the_panels(tmp_path: Path) -> None:
+    path = sessions.copy("damaged-middle", tmp_path)
+    status, said = on_a_terminal("inspect", str(path), NO_COLOR="1")
+    assert status == 1
+    assert not COLOUR.search(said) and "╭".encode() in said
+
+
+def test_long_work_shows_a_bar_on_a_terminal_that_goes_away(tmp_path: Path) -> None:
+    path = sessions.copy("clean", tmp_path)
+    for verb in ("inspect", "verify", "prune"):
+        status, said = on_a_terminal(verb, str(path))
+        assert status == 0
+        assert "━".encode() in said, "a bar was drawn"
+        assert b"\x1b[2K" in said, "and its line was cleared"
 
 
 def test_ascii_only_output_escapes_what_it_cannot_show(tmp_path: Path) -> None:
@@ -152,6 +192,7 @@ def test_ascii_only_output_escapes_what_it_cannot_show(tmp_path: Path) -> None:
     )
     assert done.returncode == 0
     assert done.stdout.isascii() and done.stderr == b""
+    assert b"|-- meta.json" in done.stdout and b"\\u251c" not in done.stdout
 
 
 def test_command_without_a_report_imports_no_rich() -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import json
 
+import pytest
+
 from durasess.cli.blocks import (
     Block,
+    Branch,
     Column,
     Fact,
     Facts,
@@ -14,12 +17,13 @@ from durasess.cli.blocks import (
     Notes,
     Row,
     Table,
+    Tree,
     Value,
     count,
     printable,
     span,
 )
-from durasess.cli.output import Output
+from durasess.cli.output import Items, Output
 
 EVIL = "a\x1b[31mred\r\n\x9b2J\u202e"
 
@@ -32,6 +36,7 @@ BLOCKS: list[Block] = [
     ),
     Listing("", (Column("seq", right=True, width=4), Column("data", width=9)), [Row(("7", EVIL))]),
     Notes("damage", ["first", EVIL], "bad"),
+    Tree("", Branch("a1/", inside=(Branch("b/", inside=(Branch(EVIL, "x"),)), Branch("c", "y")))),
     Value("event 7", {"text": EVIL, "n": 10**30}),
 ]
 
@@ -60,6 +65,11 @@ def test_plain_text_is_aligned_and_has_no_escape_codes() -> None:
         "  first",
         f"  {escaped}",
         "",
+        "a1/",
+        "├── b/",
+        f"│   └── {escaped}   x",
+        "└── c" + " " * (len(escaped) + 3) + "   y",
+        "",
         "event 7",
         "{",
         r'  "text": "a\u001b[31mred\r\n\x9b2J\u202e",',
@@ -80,14 +90,16 @@ def test_terminal_gets_colour_but_nothing_that_came_from_a_session_acts_on_it() 
 def test_json_is_one_document_with_the_items_as_last_member() -> None:
     stream = io.StringIO()
     output = Output(stream, as_json=True, terminal=True)
-    output.report({"a": "é\ud800"}, lambda: BLOCKS, lambda: ("events", iter([{"n": 1}, {"n": 2}])))
-    assert json.loads(stream.getvalue()) == {"a": "é\ud800", "events": [{"n": 1}, {"n": 2}]}
+    items = Items("events", iter([{"n": 1}, {"n": 2}]), lambda: {"total": 2})
+    output.report({"a": "é\ud800"}, lambda: BLOCKS, lambda: items)
+    found = json.loads(stream.getvalue())
+    assert found == {"a": "é\ud800", "events": [{"n": 1}, {"n": 2}], "total": 2}
     assert "\x1b" not in stream.getvalue()
 
 
 def test_json_without_items_is_an_empty_list() -> None:
     stream = io.StringIO()
-    Output(stream, as_json=True).report({"a": 1}, list, lambda: ("events", iter([])))
+    Output(stream, as_json=True).report({"a": 1}, list, lambda: Items("events", []))
     assert json.loads(stream.getvalue()) == {"a": 1, "events": []}
 
 
@@ -103,3 +115,24 @@ def test_progress_is_shown_on_a_terminal_alone() -> None:
 def test_numbers_as_people_read_them() -> None:
     assert count(1, "event") == "1 event" and count(2000, "event") == "2,000 events"
     assert span(401, 1117) == "401 to 1,117" and span(5, 5) == "5" and span(0, 7) == "up to 7"
+
+
+def test_following_prints_each_round_at_once_and_json_as_one_line_each() -> None:
+    columns = (Column("seq", right=True, width=4), Column("data"))
+    rounds = [[(Row(("1", "a")), {"n": 1}), (Row(("2", EVIL)), {"n": 2})], []]
+    for as_json, expected in (
+        (True, ['{"n": 1}', '{"n": 2}']),
+        (False, [" seq  data", "   1  a", f"   2  {printable(EVIL)}"]),
+    ):
+        stream = io.StringIO()
+        Output(stream, as_json=as_json, as_lines=True, terminal=False).follow(columns, rounds)
+        assert stream.getvalue().splitlines() == expected
+
+
+def test_error_in_lines_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    stream = io.StringIO()
+    output = Output(stream, as_json=True, as_lines=True)
+    output.failure(ValueError("no"), "no")
+    assert json.loads(stream.getvalue())["error"]["message"] == "no"
+    assert stream.getvalue().count("\n") == 1
+    assert capsys.readouterr().err == "durasess: no\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,97 @@ def test_what_cannot_be_repaired_stays_status_1(
         (path / name).unlink()
     assert main(["repair", str(path), "--apply"]) == 1
     assert "nothing can be done" in capsys.readouterr().out
+
+
+def snapshot_flipped(path: Path) -> None:
+    """The newest snapshot is not valid; the log is whole."""
+    sessions.flip(path / "snapshot.json.zst", 30)
+
+
+def event_flipped(path: Path) -> None:
+    """An event in the newest segment, behind the snapshots."""
+    with Engine.open(path) as engine:
+        engine.append_many([("late", n) for n in range(3)])
+        engine.rotate()
+        engine.append("later", {})
+        engine.abandon()
+    late = path / "events_0003.jsonl"
+    sessions.flip(late, late.read_bytes().index(b'"data":1'))
+
+
+def segment_missing(path: Path) -> None:
+    """A segment in the middle, with no snapshot that covers it."""
+    event_flipped(path)
+    for name in ("snapshot.json.zst", "snapshot.prev.json.zst", "events_0002.jsonl"):
+        (path / name).unlink()
+
+
+def meta_flipped(path: Path) -> None:
+    """Who the session is must be told by other files."""
+    sessions.flip(path / "meta.json", 40)
+
+
+def files_of(path: Path) -> dict[str, tuple[int, bytes]]:
+    """Every file below, its time of change and its bytes."""
+    found = (one for one in path.rglob("*") if one.is_file())
+    return {
+        one.relative_to(path).as_posix(): (one.stat().st_mtime_ns, one.read_bytes())
+        for one in found
+    }
+
+
+DAMAGES = [snapshot_flipped, event_flipped, segment_missing, meta_flipped]
+
+
+@pytest.mark.parametrize("harm", DAMAGES)
+def test_dry_run_of_any_damage_changes_nothing(
+    harm: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = sessions.copy("clean", tmp_path)
+    harm(path)
+    before = files_of(path)
+    assert main(["repair", str(path), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["actions"]
+    assert files_of(path) == before
+
+
+@pytest.mark.parametrize("harm", DAMAGES)
+def test_everything_that_is_removed_is_in_quarantine(
+    harm: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = sessions.copy("clean", tmp_path)
+    harm(path)
+    before = files_of(path)
+    assert main(["repair", str(path), "--apply"]) == 0
+    after = files_of(path)
+    kept = [data for name, (_, data) in after.items() if name.startswith("quarantine/")]
+    for name, (_, data) in before.items():
+        is_claim = name in ("lock", "owner") or (name == "meta.json" and harm is not meta_flipped)
+        if after.get(name, (0, b""))[1] != data and not is_claim:
+            assert data in kept, f"{name} was changed or removed and is not in quarantine"
+    assert main(["verify", str(path)]) == 0
+
+
+@pytest.mark.parametrize("harm", DAMAGES)
+def test_second_run_of_apply_changes_nothing(
+    harm: Callable[[Path], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = sessions.copy("clean", tmp_path)
+    harm(path)
+    assert main(["repair", str(path), "--apply"]) == 0
+    once = files_of(path)
+    capsys.readouterr()
+    assert main(["repair", str(path), "--apply", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["actions"] == []
+    assert files_of(path) == once
+    with Engine.open(path) as engine:
+        engine.append("again", {})
+
+
+def test_session_that_others_share_is_status_3(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = sessions.copy("clean", tmp_path)
+    with Engine.open(path, mode="shared"):
+        assert main(["repair", str(path), "--apply", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["error"]["kind"] == "SessionLockedError"

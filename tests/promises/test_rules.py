@@ -671,12 +671,12 @@ def test_r21_lock_is_taken_on_the_file_that_others_will_lock(disk, monkeypatch):
     real = SimFiles.lock
     swaps = [1, 1]
 
-    def swapped(files, fd, *, shared=False):
+    def swapped(files, fd, *, shared=False, wait=False):
         if swaps:
             swaps.pop()
             files.unlink(f"{SIM_PATH}/owner")
             files.close(files.create(f"{SIM_PATH}/owner"))
-        return real(files, fd, shared=shared)
+        return real(files, fd, shared=shared, wait=wait)
 
     monkeypatch.setattr(SimFiles, "lock", swapped)
     fd = lock.acquire_owner(disk, SIM_PATH)

@@ -8,6 +8,7 @@ everything is durable; a tree maps absolute paths to bytes, or to None for a dir
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -139,9 +140,10 @@ class SimFiles:
         self.reads: set[str] | None = None
         self._dead: set[int] = set()
         self._killed = False
-        self._next_node = ROOT + 1
-        self._next_descriptor = FIRST_DESCRIPTOR
+        self._node_numbers = itertools.count(ROOT + 1)
+        self._descriptor_numbers = itertools.count(FIRST_DESCRIPTOR)
         self._directories: dict[str, Node] = {}
+        self._all_descriptors = [self.descriptors]
 
     # Building and looking at disks
 
@@ -163,6 +165,16 @@ class SimFiles:
         for number, node in files.nodes.items():
             base[number] = dict(node.entries) if node.entries is not None else node.data
         return files
+
+    def join(self, disk: SimFiles) -> None:
+        """Become another process on `disk`: the files, the page cache and the log are the same; the
+        descriptors with their locks, the faults and the death are this process's own."""
+        self.nodes, self.log, self.base = disk.nodes, disk.log, disk.base
+        self._node_numbers = disk._node_numbers
+        self._descriptor_numbers = disk._descriptor_numbers
+        self._directories = disk._directories
+        self._all_descriptors = disk._all_descriptors
+        self._all_descriptors.append(self.descriptors)
 
     def tree(self) -> Tree:
         """The live view."""
@@ -189,9 +201,9 @@ class SimFiles:
         of its handle may still close them, without an effect."""
         self._killed = False
         self._dead.update(self.descriptors)
+        for fd, descriptor in self.descriptors.items():
+            descriptor.node.locks.pop(fd, None)
         self.descriptors.clear()
-        for node in self.nodes.values():
-            node.locks.clear()
 
     def used(self) -> int:
         """Bytes in all files that have a name or a descriptor."""
@@ -463,17 +475,24 @@ class SimFiles:
         if self.faults:
             self._fault("close", descriptor.path)
 
-    def lock(self, fd: int, *, shared: bool = False) -> bool:
-        """flock without waiting."""
+    def lock(self, fd: int, *, shared: bool = False, wait: bool = False) -> bool:
+        """flock. One that has to wait calls `waiting` until the lock is free; as in the kernel, one
+        that changes a lock gives it up first."""
         descriptor = self._descriptor(fd)
         if self.faults:
             self._fault("lock", descriptor.path)
         locks = descriptor.node.locks
-        for other, other_shared in locks.items():
-            if other != fd and not (shared and other_shared):
+        locks.pop(fd, None)
+        while not may_lock(locks, shared):
+            if not wait:
                 return False
+            self.waiting(descriptor.path, lambda: may_lock(locks, shared))
         locks[fd] = shared
         return True
+
+    def waiting(self, path: str, is_free: Callable[[], bool]) -> None:
+        """Called while a lock is waited for. Alone on this disk that would be for ever."""
+        raise AssertionError(f"{path} is locked, and nobody is there who could unlock it")
 
     def unlock(self, fd: int) -> None:
         """Release the lock."""
@@ -501,8 +520,7 @@ class SimFiles:
         self.log.append(Op(kind, node, name, child, offset, data, target, target_name, site))
 
     def _opened(self, node: Node, path: str, write: bool) -> int:
-        fd = self._next_descriptor
-        self._next_descriptor = fd + 1
+        fd = next(self._descriptor_numbers)
         self.descriptors[fd] = Descriptor(node, path, write)
         return fd
 
@@ -513,8 +531,7 @@ class SimFiles:
         return descriptor
 
     def _add(self, parent: Node, name: str, node: Node) -> Node:
-        node.number = self._next_node
-        self._next_node += 1
+        node.number = next(self._node_numbers)
         self.nodes[node.number] = node
         parent.entries[name] = node.number
         return node
@@ -583,9 +600,10 @@ class SimFiles:
         if node.entries is not None:
             self._directories.clear()
             return
-        for descriptor in self.descriptors.values():
-            if descriptor.node is node:
-                descriptor.path = target
+        for descriptors in self._all_descriptors:
+            for descriptor in descriptors.values():
+                if descriptor.node is node:
+                    descriptor.path = target
 
     def _within_quota(self, descriptor: Descriptor, data: bytes, offset: int) -> bytes:
         free = max(0, self.quota - self.used())
@@ -611,6 +629,11 @@ class SimFiles:
             else:
                 found[f"{path}/{name}"] = None
                 self._walk(child, f"{path}/{name}", found)
+
+
+def may_lock(locks: Mapping[int, bool], shared: bool) -> bool:
+    """Whether these locks of others (True: shared) leave room for one more."""
+    return all(shared and other_shared for other_shared in locks.values())
 
 
 def apply_write(content: bytearray, offset: int, data: bytes) -> None:

@@ -139,6 +139,114 @@ def test_cancelled_task_whose_commit_began_learns_that_the_outcome_is_unknown():
     assert "outcome of this call is unknown" in note
 
 
+# A time limit
+
+
+def run_late(ticket, after):
+    """Another thread settles the ticket once `after` is set."""
+
+    def run():
+        after.wait(PATIENCE_S)
+        settle_all([ticket])
+
+    threading.Thread(target=run).start()
+
+
+def test_work_that_was_not_begun_in_time_is_withdrawn():
+    ticket = Ticket("work")
+    with pytest.raises(TimeoutError):
+        ticket.wait(lambda _ticket: None, timeout=0.01)
+    assert not ticket.claim(), "nobody can begin it any more"
+
+
+def test_work_that_was_begun_in_time_is_waited_for_however_long_it_takes():
+    ticket = Ticket("work")
+    begun = threading.Event()
+
+    def begin(given):
+        assert given.claim()
+        threading.Thread(target=lambda: (begun.wait(PATIENCE_S), given.settle("done"))).start()
+        threading.Timer(0.05, begun.set).start()
+
+    assert outcome_of(lambda: ticket.wait(begin, timeout=0.001)) == "done"
+
+
+@pytest.mark.parametrize("timeout", [None, PATIENCE_S])
+def test_result_that_comes_in_time_is_returned(timeout):
+    ticket = Ticket("work")
+    after = threading.Event()
+    run_late(ticket, after)
+    assert outcome_of(lambda: ticket.wait(lambda _: after.set(), timeout)) == "work"
+    assert ticket.wait(timeout=timeout) == "work", "whoever else waits for it gets it, too"
+
+
+def test_interruption_during_a_timed_wait_withdraws_too():
+    ticket = Ticket("work")
+    with pytest.raises(KeyboardInterrupt) as caught:
+        ticket.wait(interrupt, timeout=PATIENCE_S)
+    assert "nothing was written" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("timeout", [None, PATIENCE_S])
+def test_timeout_error_of_the_work_itself_is_its_own_error(timeout):
+    """A validator that asks a server may raise one."""
+    ticket = Ticket("work")
+    ticket.settle(error=TimeoutError("the server did not answer"))
+    with pytest.raises(TimeoutError, match="did not answer"):
+        ticket.wait(timeout=timeout)
+
+
+def waited_async(submit, timeout):
+    async def main():
+        ticket = Ticket("work", asyncio.get_running_loop().create_future())
+        try:
+            return await ticket.wait_async(submit, timeout), ticket
+        except TimeoutError:
+            return "withdrawn", ticket
+
+    return asyncio.run(main())
+
+
+def test_coroutine_withdraws_work_that_was_not_begun_in_time():
+    outcome, ticket = waited_async(lambda _ticket: None, 0.01)
+    assert outcome == "withdrawn"
+    assert not ticket.claim()
+
+
+def test_coroutine_waits_for_work_that_was_begun_in_time():
+    def begin(ticket):
+        assert ticket.claim()
+        late = threading.Timer(0.05, settle_together, [[(ticket, "done", None)]])
+        late.start()
+
+    assert waited_async(begin, 0.001)[0] == "done"
+
+
+@pytest.mark.parametrize("timeout", [None, PATIENCE_S])
+def test_coroutine_gets_a_result_that_comes_in_time(timeout):
+    def late(ticket):
+        threading.Thread(target=settle_all, args=([ticket],)).start()
+
+    assert waited_async(late, timeout)[0] == "work"
+    assert waited_async(lambda ticket: settle_all([ticket]), timeout)[0] == "work"
+
+
+def test_task_that_is_cancelled_during_a_timed_wait_withdraws_too():
+    async def main():
+        ticket = Ticket("work", asyncio.get_running_loop().create_future())
+        task = asyncio.create_task(ticket.wait_async(lambda _ticket: None, PATIENCE_S))
+        await asyncio.sleep(0)
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError as cancelled:
+            return cancelled.__notes__[0], ticket.claim()
+
+    note, still_free = asyncio.run(main())
+    assert "nothing was written" in note
+    assert not still_free
+
+
 # ThreadScheduler
 
 

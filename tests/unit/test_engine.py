@@ -2,10 +2,12 @@
 
 import asyncio
 import gc
+import itertools
 import os
 import threading
 import warnings
 
+import msgspec
 import pytest
 
 from durasess import (
@@ -13,13 +15,18 @@ from durasess import (
     Draft,
     Engine,
     EventRejectedError,
+    FencedError,
     Receipt,
     SessionClosedError,
     SessionLockedError,
     SessionNotFoundError,
     StorageError,
 )
+from durasess.engine import lock
 from durasess.engine.commit import InlineScheduler, ThreadScheduler
+from durasess.engine.feeds import FEED_EVENTS
+from durasess.engine.files import RealFiles
+from durasess.engine.types import Migration
 from tests.support.sessions import (
     PATIENCE_S,
     append_all,
@@ -45,7 +52,7 @@ def test_unknown_mode_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("preallocate", [-1, -512, 1, 100, 511, 513])
-@pytest.mark.parametrize("mode", ["own", "read"])
+@pytest.mark.parametrize("mode", ["own", "shared", "read"])
 def test_step_that_is_no_multiple_of_512_is_refused_before_anything_is_made(
     tmp_path, preallocate, mode
 ):
@@ -100,6 +107,17 @@ def test_default_reducer_keeps_the_initial_state(tmp_path):
     with Engine.open(tmp_path / "s1", initial=lambda: {"kept": 1}) as engine:
         engine.append("t")
         assert engine.state == {"kept": 1}
+
+
+def test_joiners_may_each_have_their_own_step(tmp_path):
+    one = open_inline(tmp_path / "s1", mode="shared", preallocate=0)
+    other = open_inline(tmp_path / "s1", mode="shared", preallocate=1024)
+    for n in range(1, 20, 2):
+        one.append("counted", n)
+        other.append("counted", n + 1)
+    one.close()
+    other.close()
+    assert state_of(tmp_path / "s1") == list(range(1, 21))
 
 
 # state, last_seq, damage, notices
@@ -157,6 +175,314 @@ def test_error_of_the_system_while_reading_events_is_a_storage_error():
         files.fail("read_at", where="events_0001.jsonl")
         with pytest.raises(StorageError):
             list(engine.events())
+
+
+# refresh
+
+
+@pytest.mark.parametrize("mode", ["shared", "read"])
+def test_refresh_takes_over_what_others_appended(tmp_path, mode):
+    with open_inline(tmp_path / "s1", mode="shared") as writer:
+        other = open_inline(tmp_path / "s1", mode=mode)
+        assert other.refresh() == 0
+        append_all(writer, 3)
+        assert (other.last_seq, other.state) == (0, [])
+        assert other.refresh() == 3
+        assert (other.last_seq, other.state) == (3, [1, 2, 3])
+        other.close()
+
+
+def test_refresh_of_an_owner_finds_what_it_has(tmp_path):
+    with open_session(tmp_path / "s1") as engine:
+        append_all(engine, 3)
+        assert (engine.refresh(), engine.state) == (3, [1, 2, 3])
+
+
+def test_refresh_in_mode_read_finds_what_became_of_the_files(tmp_path):
+    path = make_segments(tmp_path / "s1", 3)
+    reader = open_session(path, mode="read")
+    assert (reader.damage, reader.recovery.last_seq) == ((), 6)
+    replace_line(segment_path(path, 2), 1, b"@@@@")
+    assert reader.refresh() == 2
+    assert (reader.state, reader.recovery.last_seq) == ([1, 2], 2)
+    assert [one.first_seq for one in reader.damage] == [3]
+
+
+@pytest.mark.parametrize("mode", ["own", "shared"])
+def test_refresh_of_a_closed_handle_is_refused(tmp_path, mode):
+    engine = open_session(tmp_path / "s1", mode=mode)
+    engine.close()
+    with pytest.raises(SessionClosedError):
+        engine.refresh()
+
+
+def test_refresh_of_a_fenced_handle_says_what_ended_it(tmp_path):
+    engine = open_session(tmp_path / "s1", mode="shared")
+    engine.append("t", 1)
+    (tmp_path / "s1" / "lock").unlink()
+    with pytest.raises(FencedError):
+        engine.append("t", 2)
+    with pytest.raises(FencedError):
+        engine.refresh()
+    engine.close()
+
+
+# follow
+
+
+def caught_up(follower, seq):
+    """A look sees what was acknowledged; a look from another thread may come a moment early."""
+    outcome_of(lambda: [0 for _ in iter(follower.refresh, seq)])
+
+
+def following(engine, count, **options):
+    """The data of the first events that a follower gets, in a thread of its own."""
+    return outcome_of(
+        lambda: [event.data for event in itertools.islice(engine.follow(**options), count)]
+    )
+
+
+@pytest.fixture(params=["own", "shared", "read"])
+def writer_and_follower(request, tmp_path):
+    """Who appends, and the handle that is followed: the same one, another writer, or a reader."""
+    if request.param == "own":
+        writer = follower = open_session(tmp_path / "s1")
+    else:
+        writer = open_session(tmp_path / "s1", mode="shared")
+        follower = open_session(tmp_path / "s1", mode=request.param)
+    yield writer, follower
+    follower.close()
+    writer.close()
+
+
+def test_follow_gives_what_is_there_and_then_what_comes(writer_and_follower):
+    writer, follower = writer_and_follower
+    append_all(writer, 3)
+    caught_up(follower, 3)
+    events = follower.follow(after=1, interval=0.001)
+    assert [next(events).data for _ in range(2)] == [2, 3]
+    append_all(writer, 3, first=4)
+    assert outcome_of(lambda: [next(events).data for _ in range(3)]) == [4, 5, 6]
+    writer.append_many([("counted", 7), ("counted", 8)], durable=False)
+    assert outcome_of(lambda: [next(events).seq for _ in range(2)]) == [7, 8]
+    events.close()
+
+
+def test_follow_begins_with_the_newest_unless_told(writer_and_follower):
+    writer, follower = writer_and_follower
+    append_all(writer, 3)
+    caught_up(follower, 3)
+    events = follower.follow(interval=0.001)
+    late = threading.Timer(0.05, append_all, [writer, 2], {"first": 4})
+    late.start()
+    assert outcome_of(lambda: [next(events).data for _ in range(2)]) == [4, 5]
+    late.join()
+    events.close()
+
+
+def test_follower_may_begin_before_the_first_event(writer_and_follower):
+    writer, follower = writer_and_follower
+    late = threading.Timer(0.05, append_all, [writer, 2])
+    late.start()
+    assert following(follower, 2, after=0, interval=0.001) == [1, 2]
+    late.join()
+
+
+def test_follow_ends_when_told(writer_and_follower):
+    writer, follower = writer_and_follower
+    append_all(writer, 2)
+    caught_up(follower, 2)
+    stop = threading.Event()
+    events = follower.follow(after=0, interval=0.001, stop=stop)
+    assert next(events).data == 1
+    stop.set()
+    assert outcome_of(lambda: [event.data for event in events]) == [2], "what is there is given"
+
+
+def test_follow_ends_when_the_handle_is_closed(writer_and_follower):
+    writer, follower = writer_and_follower
+    append_all(writer, 2)
+    caught_up(follower, 2)
+    events = follower.follow(after=0, interval=60)
+    assert [next(events).data for _ in range(2)] == [1, 2]
+    if follower is writer or follower._writer is not None:
+        threading.Timer(0.05, follower.close).start()
+    else:
+        follower.close()
+        events.close()
+    assert outcome_of(lambda: list(events)) == []
+
+
+def test_events_that_were_appended_before_the_close_are_given_after_it(writer_and_follower):
+    writer, follower = writer_and_follower
+    events = follower.follow(after=0, interval=0.001)
+    append_all(writer, 2)
+    assert outcome_of(lambda: next(events).data) == 1
+    append_all(writer, 2, first=3)
+    caught_up(follower, 4)
+    follower.close()
+    assert outcome_of(lambda: [event.data for event in events]) == [2, 3, 4]
+
+
+def test_follower_that_is_slow_misses_nothing_and_delays_nobody(tmp_path):
+    with open_session(tmp_path / "s1") as engine:
+        events = engine.follow(after=0, interval=0.001)
+        engine.append("counted", 0)
+        assert next(events).data == 0
+        more = 3 * FEED_EVENTS
+        engine.append_many([("counted", n) for n in range(1, more + 1)])
+        assert outcome_of(lambda: [next(events).data for _ in range(more)]) == list(
+            range(1, more + 1)
+        )
+        events.close()
+
+
+def test_follower_that_is_gone_leaves_no_queue_behind(tmp_path):
+    with open_session(tmp_path / "s1") as engine:
+        events = engine.follow()
+        engine.append("counted", 0)
+        follower = engine.follow(after=0)
+        assert next(follower).data == 0
+        follower.close()
+        events.close()
+        assert engine._writer.feeds._feeds == ()
+
+
+def test_follower_gets_migrated_events_whoever_wrote_them(tmp_path):
+    double = Migration(event=lambda event: msgspec.structs.replace(event, data=event.data * 2))
+    old = open_session(tmp_path / "s1", mode="shared")
+    append_all(old, 1)
+    new = open_session(tmp_path / "s1", mode="shared", schema_version=2, migrations={1: double})
+    events = new.follow(after=0, interval=0.001)
+    assert next(events).data == 2
+    old.append("counted", 2)
+    assert outcome_of(lambda: next(events).data) == 4
+    new.append("counted", 5)
+    assert outcome_of(lambda: next(events).data) == 5
+    events.close()
+    new.close()
+    old.close()
+
+
+def test_events_that_were_pruned_before_they_were_followed_are_a_value_error(tmp_path):
+    make_snapshots(tmp_path / "s1", 4)
+    with open_inline(tmp_path / "s1") as engine:
+        engine.prune()
+        with pytest.raises(ValueError, match="were pruned"):
+            next(engine.follow(after=0))
+
+
+def test_closing_in_the_moment_of_a_refresh_ends_the_follower(tmp_path, monkeypatch):
+    engine = open_session(tmp_path / "s1", mode="shared")
+    engine.append("counted", 1)
+    events = engine.follow(after=0, interval=0.001)
+    assert next(events).data == 1
+    real = engine.refresh
+
+    def refresh():
+        engine.close()
+        return real()
+
+    monkeypatch.setattr(engine, "refresh", refresh)
+    assert outcome_of(lambda: list(events)) == []
+
+
+# lock_timeout
+
+
+def patient(engine):
+    """What follows may take its time."""
+    engine._options = msgspec.structs.replace(engine._options, lock_timeout=60 * PATIENCE_S)
+
+
+def hold_turn(path):
+    """Another writer is in a turn that does not end; what is returned ends it."""
+    fd = lock.acquire_turn(RealFiles(), str(path), wait_s=1)
+    return lambda: RealFiles().close(fd)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda engine: engine.append("t", "late"),
+        lambda engine: engine.append_many([("t", "late"), ("t", "later")]),
+        lambda engine: engine.append("t", "late", durable=False),
+        lambda engine: asyncio.run(engine.append_async("t", "late")),
+        lambda engine: asyncio.run(engine.append_many_async([("t", "late")])),
+        lambda engine: engine.flush(),
+        lambda engine: engine.rotate(),
+        lambda engine: engine.snapshot(),
+        lambda engine: engine.prune(),
+    ],
+)
+def test_call_that_waits_too_long_for_its_turn_is_withdrawn_and_never_done(tmp_path, use):
+    engine = open_session(tmp_path / "s1", mode="shared", lock_timeout=60 * PATIENCE_S)
+    engine.append("t", 1)
+    engine._options = msgspec.structs.replace(engine._options, lock_timeout=0.02)
+    let_go = hold_turn(tmp_path / "s1")
+    with pytest.raises(SessionLockedError, match=r"held lock for 0\.02 s. Nothing was written"):
+        use(engine)
+    patient(engine)
+    let_go()
+    assert engine.append("t", 2).seq == 2
+    assert engine.state == [1, 2]
+    assert not segment_path(tmp_path / "s1", 2).exists()
+    engine.close()
+
+
+def test_call_whose_turn_began_in_time_is_not_withdrawn(tmp_path):
+    """The limit is on waiting for others, not on the own write."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(_state, _draft):
+        begun.set()
+        go_on.wait(PATIENCE_S)
+
+    engine = open_session(tmp_path / "s1", mode="shared", validate=slow, lock_timeout=0.02)
+    engine._options = msgspec.structs.replace(engine._options, lock_timeout=60 * PATIENCE_S)
+    threading.Thread(target=lambda: (begun.wait(PATIENCE_S), go_on.set())).start()
+    assert outcome_of(lambda: engine.append("t", 1)).seq == 1
+    engine.close()
+
+
+def test_close_that_gets_no_turn_can_be_called_again(tmp_path):
+    engine = open_session(tmp_path / "s1", mode="shared")
+    engine.append("t", 1)
+    engine._options = msgspec.structs.replace(engine._options, lock_timeout=0.02)
+    let_go = hold_turn(tmp_path / "s1")
+    with pytest.raises(SessionLockedError):
+        engine.close()
+    let_go()
+    patient(engine)
+    assert engine.append("t", 2).seq == 2
+    engine.close()
+    assert state_of(tmp_path / "s1") == [1, 2]
+
+
+def test_owner_waits_for_nobody_however_short_the_limit(tmp_path):
+    let_go = []
+    with open_session(tmp_path / "s1", lock_timeout=0) as engine:
+        let_go.append(hold_turn(tmp_path / "s1"))
+        append_all(engine, 20)
+        let_go[0]()
+    assert engine.last_seq == 20
+
+
+def test_writer_may_wait_without_end(tmp_path):
+    with open_session(tmp_path / "s1", mode="shared", lock_timeout=float("inf")) as engine:
+        assert engine.append("t", 1).seq == 1
+
+
+@pytest.mark.parametrize("mode", ["own", "shared"])
+def test_timeout_error_of_a_validator_is_not_taken_for_a_busy_session(tmp_path, mode):
+    def ask(_state, _draft):
+        raise TimeoutError("the policy server did not answer")
+
+    with open_session(tmp_path / "s1", mode=mode, validate=ask) as engine:
+        with pytest.raises(TimeoutError, match="did not answer"):
+            engine.append("t", 1)
+        with pytest.raises(TimeoutError, match="did not answer"):
+            asyncio.run(engine.append_async("t", 1))
 
 
 # append, append_many, append_async

@@ -1,11 +1,12 @@
-"""meta.json and the anchor claim only what is synced, and a failure of theirs costs no event."""
+"""meta.json claims only what is synced, and a failure of its costs no event."""
 
 import errno
 
+import msgspec
 import pytest
 
 from durasess import StorageError
-from durasess.engine import lock, meta
+from durasess.engine import meta
 from durasess.engine.files import RealFiles
 from tests.support.sessions import (
     SIM_PATH,
@@ -78,6 +79,145 @@ def test_baseline_of_a_snapshot_is_published_with_the_next_segment_or_at_close(t
     assert claims.notices == []
 
 
+# refresh: several writers
+
+
+def join(files, **options):
+    options.setdefault("snapshot_every", 10**9)
+    return open_sim(files, mode="shared", **options)
+
+
+def ledger_of(engine):
+    return engine._writer._ledger
+
+
+def test_what_another_writer_published_is_taken_over_and_never_taken_back():
+    files = sim_disk()
+    one, other = join(files, summary=len), join(files)
+    other.append("t", 1)
+    one.append("t", 2)
+    one.snapshot()
+    one.append("t", 3)
+    claimed = meta_of(SIM_PATH, files)
+    assert (claimed.baseline.seq, claimed.active, claimed.summary.seq) == (2, 2, 2)
+    other.append("t", 4)
+    other.rotate()
+    other.append("t", 5)
+    later = meta_of(SIM_PATH, files)
+    assert (later.baseline, later.active, later.floor.seq) == (claimed.baseline, 3, 4)
+    assert later.summary == claimed.summary, "a writer without a summary leaves it"
+    assert later.created == claimed.created
+    assert later.epoch > claimed.epoch
+    one.close()
+    other.close()
+
+
+def test_claims_only_grow_whoever_publishes():
+    files = sim_disk()
+    writers = [join(files) for _ in range(3)]
+    before = meta_of(SIM_PATH, files)
+    for turn in range(12):
+        writer = writers[turn % 3]
+        writer.append("t", turn)
+        if turn % 2:
+            writer.rotate()
+        if turn % 5 == 4:
+            writer.snapshot()
+        claimed = meta_of(SIM_PATH, files)
+        assert claimed.active >= before.active
+        assert claimed.floor.seq >= before.floor.seq
+        assert claimed.baseline.seq >= before.baseline.seq
+        assert claimed.epoch >= before.epoch
+        before = claimed
+    for writer in writers:
+        writer.close()
+    assert open_sim(files, mode="read").damage == ()
+
+
+def test_segment_that_another_writer_claimed_need_not_be_claimed_again():
+    files = sim_disk()
+    one, other = join(files), join(files)
+    one.append("t", 1)
+    before = files.tree()[f"{SIM_PATH}/meta.json"]
+    other.append("t", 2)
+    assert files.tree()[f"{SIM_PATH}/meta.json"] == before
+    one.close()
+    other.close()
+
+
+@pytest.mark.parametrize("text", [None, b"", b"garbage"])
+def test_meta_that_another_hand_broke_is_replaced_by_the_next_segment(text):
+    files = sim_disk()
+    engine = join(files)
+    engine.append("t", 1)
+    files.unlink(f"{SIM_PATH}/meta.json")
+    if text is not None:
+        fd = files.create(f"{SIM_PATH}/meta.json")
+        files.write_at(fd, text, 0)
+        files.close(fd)
+    engine.rotate()
+    engine.append("t", 2)
+    claimed = meta_of(SIM_PATH, files)
+    assert (claimed.active, claimed.floor.seq) == (2, 1)
+    engine.close()
+
+
+def test_meta_of_another_session_is_not_taken_over():
+    files = sim_disk()
+    engine = join(files)
+    engine.append("t", 1)
+    ledger = ledger_of(engine)
+    foreign = msgspec.structs.replace(meta_of(SIM_PATH, files), session_id="s2", active=99)
+    meta.publish(files, SIM_PATH, foreign)
+    ledger.refresh()
+    assert ledger._meta.session_id == "s1"
+    engine.close()
+
+
+def test_newer_snapshot_of_another_writer_is_known_when_meta_says_it():
+    files = sim_disk()
+    one, other = join(files), join(files)
+    one.append("t", 1)
+    one.snapshot()
+    assert not ledger_of(other).has_newer_snapshot(1), "meta says it with the next segment"
+    one.append("t", 2)
+    assert ledger_of(other).has_newer_snapshot(1)
+    assert not ledger_of(other).has_newer_snapshot(2)
+    assert ledger_of(other).baseline.seq == 1
+    one.close()
+    other.close()
+
+
+def test_own_newer_snapshot_is_published_over_an_older_claim():
+    files = sim_disk()
+    one, other = join(files), join(files)
+    one.append("t", 1)
+    one.snapshot()
+    ledger = ledger_of(one)
+    assert not ledger.knows_newest_segment(), "the baseline is not on disk yet"
+    ledger.refresh()
+    assert not ledger.knows_newest_segment()
+    other.append("t", 2)
+    one.append("t", 3)
+    assert meta_of(SIM_PATH, files).baseline.seq == 1
+    one.close()
+    other.close()
+
+
+def test_owner_of_its_session_reads_nobody_elses_claims():
+    files = sim_disk()
+    engine = open_sim(files)
+    engine.append("t", 1)
+    fault = files.fail("open", where="meta.json", sticky=True)
+    ledger_of(engine).refresh()
+    assert not ledger_of(engine).has_newer_snapshot(0)
+    engine.rotate()
+    engine.append("t", 2)
+    assert fault.seen == 0
+    files.faults.clear()
+    engine.close()
+
+
 # publish_if_changed
 
 
@@ -94,6 +234,20 @@ def test_missing_meta_is_made_again_by_a_writer(tmp_path):
     (tmp_path / "s1" / "meta.json").unlink()
     open_inline(path).close()
     assert meta_of(path).floor.seq == 3
+
+
+def test_missing_meta_is_made_again_from_the_snapshot_there_is(tmp_path):
+    path = make_snapshots(tmp_path / "s1", 2)
+    before = meta_of(path)
+    (tmp_path / "s1" / "meta.json").unlink()
+    with open_inline(path) as engine:
+        engine.append("t", 3)
+    claimed = meta_of(path)
+    assert (claimed.baseline.seq, claimed.floor.seq) == (3, 3)
+    (tmp_path / "s1" / "meta.json").unlink()
+    open_inline(path).close()
+    assert meta_of(path).baseline == claimed.baseline
+    assert before.baseline.seq == 2
 
 
 # summary
@@ -122,35 +276,6 @@ def test_summary_that_is_too_large_does_not_stop_the_session(tmp_path):
         assert engine.append("t", 1).seq == 1
     finally:
         engine.abandon()
-
-
-# write_anchor
-
-
-def test_anchor_is_where_the_log_was_acknowledged(tmp_path):
-    with open_inline(tmp_path / "s1") as engine:
-        receipt = engine.append("t", 1)
-        anchor = lock.read_anchor(RealFiles(), str(tmp_path / "s1"), "s1")
-        assert (anchor.seq, anchor.chain, anchor.segment) == (1, receipt.crc, 1)
-
-
-def test_anchor_that_cannot_be_written_is_a_notice():
-    files = sim_disk()
-    engine = open_sim(files)
-    files.fail("write_at", where=f"{SIM_PATH}/lock")
-    assert engine.append("t", 1).seq == 1
-    assert any("anchor" in notice for notice in engine.notices)
-    engine.close()
-
-
-def test_anchor_that_can_never_be_written_does_not_fill_the_memory_with_notices():
-    files = sim_disk()
-    engine = open_sim(files)
-    files.fail("write_at", where=f"{SIM_PATH}/lock", sticky=True)
-    append_all(engine, 200)
-    assert 1 <= len(engine.notices) < 150
-    files.faults.clear()
-    engine.close()
 
 
 def test_reader_changes_nothing(tmp_path):

@@ -43,7 +43,9 @@ class Pauses(list[float]):
 
 
 def anchor_line(**changes: Any) -> bytes:
-    return codec.control_line({**msgspec.to_builtins(ANCHOR), **changes})
+    fields = {**msgspec.to_builtins(ANCHOR), **changes}
+    order = ("session_id", "segment", "offset", "size", "seq", "chain", "phase")
+    return codec.control_line({name: fields[name] for name in order})
 
 
 # create
@@ -143,8 +145,8 @@ class Replacing(SimFiles):
 
     with_files: list[bytes | None]
 
-    def lock(self, fd: int, *, shared: bool = False) -> bool:
-        locked = super().lock(fd, shared=shared)
+    def lock(self, fd: int, *, shared: bool = False, wait: bool = False) -> bool:
+        locked = super().lock(fd, shared=shared, wait=wait)
         if self.with_files:
             self.unlink(OWNER)
             data = self.with_files.pop(0)
@@ -180,13 +182,103 @@ def test_owner_file_that_is_replaced_again_and_again_is_given_up() -> None:
     assert disk.descriptors == {} and len(disk.with_files) == 91
 
 
-@pytest.mark.parametrize("kind", ["stat", "fstat"])
-def test_owner_file_that_cannot_be_looked_at_is_let_go(kind: str) -> None:
+def test_owner_file_that_cannot_be_looked_at_is_let_go() -> None:
     disk = session()
-    disk.fail(kind, code=errno.EIO)
+    disk.fail("leads_to", code=errno.EIO)
     with pytest.raises(OSError):
         lock.acquire_owner(disk, DIRECTORY)
     assert disk.descriptors == {}
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_owner_is_shared_with_those_who_share_it_only(shared: bool) -> None:
+    disk = session()
+    fd = lock.acquire_owner(disk, DIRECTORY, shared=True, pause=no_pause)
+    assert lock.acquire_owner(disk, DIRECTORY, shared=True, pause=no_pause) != fd
+    with pytest.raises(SessionLockedError):
+        lock.acquire_owner(disk, DIRECTORY, pause=Pauses())
+    for held in list(disk.descriptors):
+        disk.close(held)
+    lock.acquire_owner(disk, DIRECTORY, pause=no_pause)
+    with pytest.raises(SessionLockedError):
+        lock.acquire_owner(disk, DIRECTORY, shared=shared, pause=Pauses())
+
+
+# acquire_turn
+
+
+def test_turn_is_held_until_it_is_unlocked_or_its_descriptor_closed() -> None:
+    disk = session()
+    fd = lock.acquire_turn(disk, DIRECTORY, wait_s=1, pause=no_pause)
+    for give_back in (disk.unlock, disk.close):
+        with pytest.raises(SessionLockedError):
+            lock.acquire_turn(disk, DIRECTORY, wait_s=0.01, pause=Pauses())
+        give_back(fd)
+        fd = lock.acquire_turn(disk, DIRECTORY, wait_s=1, pause=no_pause)
+    assert disk.descriptors[fd].path == LOCK
+
+
+def test_turn_of_another_is_waited_for_in_short_pauses_up_to_the_time_given() -> None:
+    disk = session()
+    held = lock.acquire_turn(disk, DIRECTORY, wait_s=1)
+    pauses = Pauses()
+    with pytest.raises(SessionLockedError) as caught:
+        lock.acquire_turn(disk, DIRECTORY, wait_s=2, pause=pauses)
+    assert (len(pauses), sum(pauses)) == (200, pytest.approx(2))
+    assert "another writer has held lock for 2 s" in str(caught.value)
+    assert "Nothing was written" in str(caught.value)
+    assert (caught.value.path, caught.value.holder) == (LOCK, None)
+    assert list(disk.descriptors) == [held]
+
+
+@pytest.mark.parametrize("wait_s", [0, 0.001])
+def test_turn_is_tried_for_at_least_twice(wait_s: float) -> None:
+    disk = session()
+    held = lock.acquire_turn(disk, DIRECTORY, wait_s=1)
+    fd = lock.acquire_turn(disk, DIRECTORY, wait_s=wait_s, pause=Pauses(lambda: disk.close(held)))
+    assert list(disk.descriptors) == [fd]
+
+
+@pytest.mark.parametrize("wait_s", [1e12, float("inf")])
+def test_turn_may_be_waited_for_without_end(wait_s: float) -> None:
+    disk = session()
+    held = lock.acquire_turn(disk, DIRECTORY, wait_s=1)
+    fd = lock.acquire_turn(disk, DIRECTORY, wait_s=wait_s, pause=Pauses(lambda: disk.close(held)))
+    assert list(disk.descriptors) == [fd]
+
+
+def test_turn_without_a_lock_file_raises() -> None:
+    with pytest.raises(FileNotFoundError):
+        lock.acquire_turn(SimFiles.from_tree({DIRECTORY: None}), DIRECTORY, wait_s=1)
+
+
+def test_turn_on_a_file_system_that_cannot_lock_is_a_storage_error() -> None:
+    disk = session()
+    disk.fail("lock", code=errno.ENOLCK)
+    with pytest.raises(StorageError, match="/s1/lock cannot be locked: "):
+        lock.acquire_turn(disk, DIRECTORY, wait_s=1)
+    assert disk.descriptors == {}
+
+
+def test_lock_file_that_was_replaced_while_it_was_waited_for_is_locked_anew() -> None:
+    disk = session()
+    held = lock.acquire_turn(disk, DIRECTORY, wait_s=1)
+
+    def swap() -> None:
+        disk.unlink(LOCK)
+        disk.close(disk.create(LOCK))
+        disk.close(held)
+
+    fd = lock.acquire_turn(disk, DIRECTORY, wait_s=1, pause=Pauses(swap))
+    assert disk.fstat(fd).inode == disk.stat(LOCK).inode
+
+
+def test_lock_that_is_waited_for_in_the_kernel_is_taken_when_it_is_free() -> None:
+    disk = session()
+    held = lock.acquire_turn(disk, DIRECTORY, wait_s=1)
+    disk.waiting = lambda *_asked: disk.close(held)  # type: ignore[method-assign]
+    fd = disk.open(LOCK, write=True)
+    assert lock.locked(disk, fd, LOCK, wait=True)
 
 
 # held
@@ -275,6 +367,28 @@ def test_holder_that_cannot_be_read_names_nobody(kind: str) -> None:
     assert disk.descriptors == {}
 
 
+# holder_at
+
+
+def test_holder_of_any_lock_file_is_read() -> None:
+    disk = session(worker=codec.control_line(msgspec.to_builtins(HOLDER)), empty=b"")
+    assert lock.holder_at(disk, "/s1/worker") == HOLDER
+    assert lock.holder_at(disk, "/s1/empty") is None
+    assert disk.descriptors == {}
+
+
+@pytest.mark.parametrize("kind", ["open", "read_at"])
+def test_lock_file_that_the_system_cannot_read_is_an_error_of_holder_at(kind: str) -> None:
+    disk = session()
+    disk.fail(kind, code=errno.EIO)
+    with pytest.raises(OSError) as caught:
+        lock.holder_at(disk, OWNER)
+    assert caught.value.errno == errno.EIO
+    assert disk.descriptors == {}
+    with pytest.raises(FileNotFoundError):
+        lock.holder_at(disk, "/s1/nobody")
+
+
 # write_anchor and read_anchor
 
 
@@ -283,7 +397,7 @@ def test_anchor_is_one_line_with_spaces_up_to_384_bytes_written_at_once() -> Non
     lock.write_anchor(disk, disk.open(LOCK, write=True), ANCHOR)
     data = disk.tree()[LOCK]
     assert data == anchor_line() + b" " * (384 - len(anchor_line()))
-    assert data.startswith(b'{"session_id":"s1","segment":3,"seq":42,"chain":"0a1b2c3d",')
+    assert data.startswith(b'{"session_id":"s1","segment":3,"offset":0,"size":0,"seq":42,')
     assert b',"phase":"idle","crc":"' in data
     assert [op.kind for op in disk.log] == ["write"]
 
@@ -299,11 +413,38 @@ def test_anchor_is_overwritten_in_place_and_read_back() -> None:
 
 
 def test_longest_anchor_fits() -> None:
-    anchor = Anchor("x" * 128, 10**15 - 1, 10**18 - 1, "ffffffff")
+    anchor = Anchor("x" * 128, 10**15 - 1, 10**18 - 1, "ffffffff", lock.COMMIT)
     disk = SimFiles.from_tree({LOCK: b""})
     lock.write_anchor(disk, disk.open(LOCK, write=True), anchor)
     assert len(disk.tree()[LOCK]) == 384
     assert lock.read_anchor(disk, DIRECTORY, "x" * 128) == anchor
+
+
+@pytest.mark.parametrize("phase", [lock.IDLE, lock.COMMIT, lock.FAILED])
+def test_phase_comes_back_whichever_stood_there_before(phase: str) -> None:
+    disk = session()
+    fd = disk.open(LOCK, write=True)
+    for before in (lock.IDLE, lock.COMMIT, lock.FAILED):
+        for one in (before, phase):
+            lock.write_anchor(disk, fd, msgspec.structs.replace(ANCHOR, phase=one))
+        found = lock.anchor_in(disk, fd, SESSION)
+        assert found is not None and found.phase == phase
+        assert found == msgspec.structs.replace(ANCHOR, phase=phase)
+        assert disk.fstat(fd).size == lock.ANCHOR_BYTES
+
+
+def test_anchor_of_an_open_file_is_of_this_session_or_none() -> None:
+    disk = session(lock=anchor_line())
+    fd = disk.open(LOCK)
+    assert lock.anchor_in(disk, fd, SESSION) == ANCHOR
+    assert lock.anchor_in(disk, fd, "s2") is None
+
+
+def test_anchor_without_a_phase_is_of_an_owner() -> None:
+    line = codec.control_line(
+        {name: value for name, value in msgspec.to_builtins(ANCHOR).items() if name != "phase"}
+    )
+    assert lock.read_anchor(session(lock=line), DIRECTORY, SESSION) == ANCHOR
 
 
 def test_missing_empty_or_torn_anchor_says_nothing() -> None:

@@ -1,7 +1,9 @@
 """Opening: everything that can refuse comes before everything that writes."""
 
 import errno
+import os
 
+import msgspec
 import pytest
 
 from durasess import (
@@ -12,16 +14,19 @@ from durasess import (
     SessionNotFoundError,
     StorageError,
 )
-from durasess.engine import patience
+from durasess.engine import lock, patience, workers
+from durasess.engine.files import RealFiles
 from tests.support.lines import write_next
 from tests.support.sessions import (
     SIM_PATH,
+    SIM_SEGMENT,
     flip_bit,
     make_segments,
     make_session,
     make_unclean,
     open_descriptors,
     open_inline,
+    open_session,
     open_sim,
     segment_path,
     sim_disk,
@@ -137,8 +142,6 @@ def test_unreached_receipt_changes_nothing(tmp_path):
 
 
 def test_second_writer_is_refused_and_the_holder_named(tmp_path):
-    import os
-
     with open_inline(tmp_path / "s1"):
         with pytest.raises(SessionLockedError) as caught:
             open_inline(tmp_path / "s1")
@@ -205,3 +208,213 @@ def test_path_is_kept_as_it_is_on_a_disk_of_the_caller():
     files = sim_disk()
     with open_sim(files) as engine:
         assert engine.path == SIM_PATH
+
+
+# open_for_sharing
+
+
+def join(path, **options):
+    return open_inline(path, mode="shared", **options)
+
+
+def join_sim(files, **options):
+    return open_sim(files, mode="shared", **options)
+
+
+def anchor_of(files):
+    return lock.read_anchor(files, SIM_PATH, "s1")
+
+
+def test_first_of_those_who_share_makes_the_session_and_the_next_joins(tmp_path):
+    with join(tmp_path / "s1") as one, join(tmp_path / "s1") as other:
+        assert (one.recovery.created, other.recovery.created) == (True, False)
+        one.append("t", 1)
+        assert other.refresh() == 1
+
+
+def test_missing_session_is_not_joined_when_that_is_not_wanted(tmp_path):
+    with pytest.raises(SessionNotFoundError):
+        join(tmp_path / "s1", create=False)
+    assert tree_of(tmp_path) == {}
+
+
+def test_initial_state_that_raises_makes_no_shared_session(tmp_path):
+    def initial():
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        join(tmp_path / "s1", initial=initial)
+    assert tree_of(tmp_path) == {}
+
+
+def test_who_finds_nobody_settles_an_unclean_end(tmp_path):
+    path = make_unclean(tmp_path / "s1")
+    write_next(segment_path(path), unacknowledged(path, 4)[:30])
+    with join(path) as engine:
+        assert engine.recovery.torn.size == 30
+        assert len(engine.recovery.quarantined) == 1
+        assert engine.append("counted", 4).seq == 4
+    assert state_of(path) == [1, 2, 3, 4]
+
+
+def test_who_finds_others_between_two_turns_settles_nothing_and_goes_on_behind_them(tmp_path):
+    one = join(tmp_path / "s1")
+    one.append("counted", 1)
+    inode = segment_path(one.path).stat().st_ino
+    with join(tmp_path / "s1") as other:
+        assert (other.state, other.recovery.quarantined) == ([1], [])
+        assert other.append("counted", 2).seq == 2
+        assert segment_path(one.path).stat().st_ino == inode
+    assert one.append("counted", 3).seq == 3
+    one.close()
+
+
+@pytest.mark.parametrize("phase", [lock.COMMIT, lock.FAILED, None])
+def test_who_finds_a_turn_that_did_not_end_settles_it_beside_the_others(phase):
+    files = sim_disk()
+    one = join_sim(files)
+    one.append("counted", 1)
+    fd = files.open(f"{SIM_PATH}/lock", write=True)
+    if phase is None:
+        files.truncate(fd, 0)
+    else:
+        lock.write_anchor(files, fd, msgspec.structs.replace(anchor_of(files), phase=phase))
+    files.close(fd)
+    inode = files.stat(SIM_SEGMENT).inode
+    other = join_sim(files)
+    assert files.stat(SIM_SEGMENT).inode != inode
+    assert anchor_of(files).phase == lock.IDLE
+    assert one.append("counted", 2).seq == 2
+    assert other.append("counted", 3).seq == 3
+    assert one.refresh() == 3
+    one.close()
+    other.close()
+
+
+def test_tail_that_no_turn_left_is_settled_even_when_somebody_asks_whether_a_writer_is_there(
+    tmp_path,
+):
+    """Who asks holds the lock for a moment, so the one who opens seems not to be alone."""
+    path = make_unclean(tmp_path / "s1", 1)
+    write_next(segment_path(path), unacknowledged(path, "x" * 3000)[:2000])
+    asking = os.open(f"{path}/owner", os.O_RDWR)
+    assert RealFiles().lock(asking, shared=True)
+    with join(path) as engine:
+        os.close(asking)
+        assert len(engine.recovery.quarantined) == 1
+        assert engine.append("counted", 2).seq == 2
+    assert open_session(path, mode="read").damage == ()
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_who_asks_whether_a_writer_is_there_keeps_nobody_from_joining(exclusive, monkeypatch):
+    files = sim_disk()
+    join_sim(files).close()
+    asking = files.open(f"{SIM_PATH}/owner")
+    assert files.lock(asking, shared=not exclusive)
+    monkeypatch.setattr(lock.time, "sleep", lambda _seconds: files.unlock(asking))
+    join_sim(files).close()
+
+
+def test_own_and_shared_exclude_each_other_and_leave_nothing_behind(tmp_path):
+    with open_inline(tmp_path / "s1"), pytest.raises(SessionLockedError) as caught:
+        join(tmp_path / "s1")
+    assert caught.value.holder.pid == os.getpid()
+    with join(tmp_path / "s1") as one:
+        with pytest.raises(SessionLockedError) as caught:
+            open_inline(tmp_path / "s1")
+        assert caught.value.holder.pid == os.getpid()
+        assert one.append("t", 1).seq == 1
+    assert list((tmp_path / "s1" / "workers").iterdir()) == []
+    assert open_descriptors(tmp_path) == []
+
+
+def test_turn_that_lasts_too_long_refuses_the_joiner_and_changes_nothing(tmp_path):
+    path = make_session(tmp_path / "s1")
+    held = lock.acquire_turn(RealFiles(), path, wait_s=1)
+    with unchanged(path), pytest.raises(SessionLockedError, match=r"held lock for 0\.02 s"):
+        join(path, lock_timeout=0.02)
+    RealFiles().close(held)
+    assert open_descriptors(tmp_path) == []
+    join(path).close()
+
+
+def test_lock_files_that_were_removed_are_made_again_by_a_joiner(tmp_path):
+    path = make_session(tmp_path / "s1")
+    for name in ("owner", "lock"):
+        (tmp_path / "s1" / name).unlink()
+        with join(path) as engine:
+            assert engine.state == [1, 2, 3]
+
+
+def test_lock_files_are_not_made_by_a_joiner_in_a_session_that_is_refused(tmp_path):
+    damaged(tmp_path / "s1")
+    (tmp_path / "s1" / "lock").unlink()
+    with unchanged(tmp_path), pytest.raises(CorruptionError):
+        join(tmp_path / "s1")
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (damaged, CorruptionError),
+        (newer, FormatVersionError),
+        (foreign, SessionNotFoundError),
+    ],
+)
+def test_refused_join_changes_nothing_and_keeps_nothing_open(tmp_path, make, error):
+    make(tmp_path / "s1")
+    with unchanged(tmp_path), pytest.raises(error):
+        join(tmp_path / "s1")
+    assert open_descriptors(tmp_path) == []
+
+
+def test_unreached_receipt_refuses_the_joiner_and_changes_nothing(tmp_path):
+    path = make_unclean(tmp_path / "s1")
+    with unchanged(path), pytest.raises(CorruptionError):
+        join(path, at_least=Receipt("s1", 9, "00000000"))
+
+
+def test_joiner_says_who_it_is_and_sweeps_the_dead(tmp_path):
+    killed = join(tmp_path / "s1")
+    killed.forget()
+    with join(tmp_path / "s1"):
+        (worker,) = workers.look(RealFiles(), str(tmp_path / "s1"))
+        assert (worker.alive, worker.holder.pid) == (True, os.getpid())
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("stat", "open", "create", "read_at", "write_at", "sync", "replace", "sync_dir"),
+        *("lock", "unlock", "leads_to", "size", "mkdir", "listdir"),
+    ],
+)
+@pytest.mark.parametrize("nth", range(1, 13))
+@pytest.mark.parametrize("beside", [False, True])
+def test_failed_call_while_joining_costs_nothing_and_the_next_join_works(kind, nth, beside):
+    files = sim_disk()
+    engine = join_sim(files)
+    engine.append("t", 1)
+    engine.append("t", 2)
+    if not beside:
+        engine.abandon()
+    before = set(files.descriptors)
+    fault = files.fail(kind, nth=nth, code=errno.EIO)
+    try:
+        joined = join_sim(files)
+        fault.kind = "nothing more"
+        joined.abandon()
+    except StorageError as error:
+        assert error.errno == errno.EIO
+    except Exception as error:
+        assert type(error).__module__ == "durasess.errors", repr(error)
+    files.faults.clear()
+    assert set(files.descriptors) == before
+    with join_sim(files) as again:
+        assert again.state == [1, 2]
+        assert again.append("t", 3).seq == 3
+    if beside:
+        assert engine.append("t", 4).seq == 4
+        engine.close()
+    assert files.descriptors == {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -958,6 +958,83 @@ def test_line_that_only_begins_like_a_seal_is_damage() -> None:
     made = three_batches()
     assert_damage(made.content + b'{"seal":1}\n', "seal", made.end)
     assert_damage(made.content + b'{"seal":\n', "json", made.end)
+
+
+# Midway
+
+
+def midway_after(made: SegmentBytes) -> scan.Midway:
+    return scanned(made.content, is_last=True).scan.midway()
+
+
+class GoneOn(NamedTuple):
+    """An exhausted scan that began midway, and the seqs of its batches."""
+
+    scan: Scan
+    seqs: list[list[int]]
+
+
+def going_on(content: bytes, at: scan.Midway, follows: Place, *, is_last: bool = True) -> GoneOn:
+    disk = disk_with_segment(content)
+    source = segment.open_source(disk, DIRECTORY, 1)
+    found = Scan(disk, source, session_id=SESSION, is_last=is_last, follows=follows, midway=at)
+    return GoneOn(found, [[one.seq for one in records] for records in found.batches()])
+
+
+def test_pass_that_goes_on_midway_ends_like_one_from_the_beginning() -> None:
+    made = three_batches()
+    at, place = midway_after(made), made.place
+    assert (at.offset, at.events) == (made.end, 5)
+    made.add(2)
+    made.add()
+    made.seal()
+    found, seqs = going_on(made.content, at, place, is_last=False)
+    whole = scanned(made.content, is_last=False).scan
+    assert seqs == [[6, 7], [8]]
+    assert (found.place, found.end, found.events) == (whole.place, whole.end, whole.events)
+    assert (found.header, found.seal, found.damage) == (whole.header, whole.seal, [])
+
+
+def test_pass_may_go_on_again_and_again_and_leaves_where_it_began_as_it_was() -> None:
+    made = SegmentBytes()
+    at, place = midway_after(made), made.place
+    for _ in range(5):
+        made.add()
+        for _ in range(2):
+            found, seqs = going_on(filled(made.content), at, place)
+            assert seqs == [[made.place.seq]]
+        at, place = found.midway(), found.place
+    found, seqs = going_on(made.content + made.seal_line(), at, place)
+    assert (found.damage, seqs, found.seal is None) == ([], [], False)
+
+
+def test_pass_without_anything_new_stays_where_it_is() -> None:
+    made = three_batches()
+    at = midway_after(made)
+    for content in (made.content, filled(made.content)):
+        found, seqs = going_on(content, at, made.place)
+        assert (found.place, found.end, found.events) == (made.place, made.end, 5)
+        assert (seqs, found.torn, found.damage, found.seal) == ([], None, [], None)
+
+
+def test_pass_that_goes_on_finds_torn_tails_and_damage_at_their_offsets() -> None:
+    made = three_batches()
+    at, place, end = midway_after(made), made.place, made.end
+    lines = made.add(2)
+    found, _ = going_on(made.content[:-5], at, place)
+    assert found.torn is not None
+    assert (found.torn.offset, found.damage) == (end, [])
+    found, _ = going_on(made.content.replace(lines, damaged(lines)), at, place)
+    assert [(one.offset, one.first_seq) for one in found.damage] == [(end, 6)]
+
+
+def test_seal_that_counts_other_events_than_both_passes_is_damage() -> None:
+    made = three_batches()
+    at, place = midway_after(made), made.place
+    made.add()
+    for changes in ({"events": 1}, {"blake2b": codec.digest(b"")}):
+        found, _ = going_on(made.content + made.seal_line(**changes), at, place)
+        assert [one.rule for one in found.damage] == ["seal"]
 
 
 # How it is read

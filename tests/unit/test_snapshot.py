@@ -36,7 +36,8 @@ FIELDS = {
 }
 DATA = snapshot.encoded(CONTENT, **FIELDS)
 NEWEST, PREVIOUS = "/s1/snapshot.json.zst", "/s1/snapshot.prev.json.zst"
-TEMPORARY = NEWEST + ".tmp"
+TMP = paths.snapshot_tmp(None)
+TEMPORARY = f"{DIRECTORY}/{TMP}"
 
 
 def parts(data: bytes) -> tuple[bytes, dict[str, Any]]:
@@ -229,7 +230,7 @@ def test_snapshot_that_the_system_cannot_read_is_an_error_and_not_a_bad_snapshot
 
 def test_snapshot_is_written_and_synced_under_its_temporary_name() -> None:
     disk = disk_with(SNAPSHOT=b"older")
-    trailer = snapshot.write_tmp(disk, DIRECTORY, DATA, SESSION)
+    trailer = snapshot.write_tmp(disk, DIRECTORY, DATA, SESSION, TMP)
     assert trailer == snapshot.parse(DATA, SESSION)[0]
     assert disk.tree() == {DIRECTORY: None, NEWEST: b"older", TEMPORARY: DATA}
     assert [op.kind for op in disk.log] == ["link", "write", "sync"]
@@ -239,7 +240,7 @@ def test_snapshot_that_does_not_read_back_is_never_written() -> None:
     disk = disk_with(SNAPSHOT=b"older")
     for data, session_id in ((DATA[:-1], SESSION), (DATA, "s2"), (next(flips(DATA)), SESSION)):
         with pytest.raises(LineError):
-            snapshot.write_tmp(disk, DIRECTORY, data, session_id)
+            snapshot.write_tmp(disk, DIRECTORY, data, session_id, TMP)
     assert disk.log == []
 
 
@@ -257,7 +258,7 @@ def directory(**files: bytes) -> Any:
 
 def test_newest_becomes_the_previous_with_one_directory_sync() -> None:
     disk = directory(SNAPSHOT=b"newest", SNAPSHOT_PREVIOUS=b"previous")
-    snapshot.publish(disk, DIRECTORY, newest_is_good=True)
+    snapshot.publish(disk, DIRECTORY, tmp=TMP, newest_is_good=True)
     assert disk.tree() == {DIRECTORY: None, NEWEST: b"new", PREVIOUS: b"newest"}
     assert [op.kind for op in disk.log] == ["rename", "rename", "sync_dir"]
     assert [op.target_name for op in disk.log[:2]] == [paths.SNAPSHOT_PREVIOUS, paths.SNAPSHOT]
@@ -265,13 +266,13 @@ def test_newest_becomes_the_previous_with_one_directory_sync() -> None:
 
 def test_bad_newest_does_not_push_out_the_previous() -> None:
     disk = directory(SNAPSHOT=b"bad", SNAPSHOT_PREVIOUS=b"previous")
-    snapshot.publish(disk, DIRECTORY, newest_is_good=False)
+    snapshot.publish(disk, DIRECTORY, tmp=TMP, newest_is_good=False)
     assert disk.tree() == {DIRECTORY: None, NEWEST: b"new", PREVIOUS: b"previous"}
 
 
 def test_first_snapshot_is_published_alone() -> None:
     disk = directory()
-    snapshot.publish(disk, DIRECTORY, newest_is_good=False)
+    snapshot.publish(disk, DIRECTORY, tmp=TMP, newest_is_good=False)
     assert disk.tree() == {DIRECTORY: None, NEWEST: b"new"}
 
 
@@ -282,6 +283,6 @@ def test_publish_that_fails_anywhere_leaves_the_newest_whole_under_some_name(
     disk = directory(SNAPSHOT=b"newest", SNAPSHOT_PREVIOUS=b"previous")
     disk.fail(kind, nth=nth, code=errno.EIO)
     with pytest.raises(OSError) as caught:
-        snapshot.publish(disk, DIRECTORY, newest_is_good=True)
+        snapshot.publish(disk, DIRECTORY, tmp=TMP, newest_is_good=True)
     assert caught.value.errno == errno.EIO
     assert b"newest" in disk.tree().values() and b"new" in disk.tree().values()

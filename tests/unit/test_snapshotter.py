@@ -4,7 +4,8 @@ import errno
 
 import pytest
 
-from durasess import EventRejectedError, StorageError
+from durasess import EventRejectedError, FencedError, StorageError
+from durasess.engine import survey
 from durasess.engine.commit import InlineScheduler
 from tests.support.sessions import (
     SIM_PATH,
@@ -17,7 +18,8 @@ from tests.support.sessions import (
     state_of,
 )
 
-SNAPSHOT = f"{SIM_PATH}/snapshot.json.zst"
+SNAPSHOT_NAME = "snapshot.json.zst"
+SNAPSHOT = f"{SIM_PATH}/{SNAPSHOT_NAME}"
 
 
 def snapshot_seqs(path):
@@ -184,6 +186,148 @@ def test_close_that_gets_no_thread_ends_and_seals_all_the_same(no_threads, tmp_p
     assert outcome_of(no_threads.close) is None
     with open_inline(tmp_path / "s1") as again:
         assert again.recovery.clean
+
+
+# Several writers: follow, start_again, overtaken
+
+
+def join(files, **options):
+    options.setdefault("snapshot_every", 10**9)
+    return open_sim(files, mode="shared", **options)
+
+
+def newest_seqs(files):
+    claims = survey.look(files, SIM_PATH, every_snapshot=True)
+    return [one.trailer.seq for one in claims.snapshots]
+
+
+def test_writers_that_count_together_take_one_snapshot_for_each_n_events():
+    files = sim_disk()
+    writers = [join(files, snapshot_every=6) for _ in range(3)]
+    for n in range(1, 61):
+        writer = writers[n % 3]
+        writer.append("t", n)
+        while writer._scheduler.run_background():
+            pass
+    links = [op for op in files.log if op.kind == "rename" and op.target_name == SNAPSHOT_NAME]
+    assert 3 <= len(links) <= 10
+    assert all(writer.refresh() == 60 for writer in writers)
+    for writer in writers:
+        writer.close()
+    assert open_sim(files, mode="read").state == list(range(1, 61))
+
+
+def test_segment_that_another_writer_began_puts_the_own_snapshot_off():
+    files = sim_disk()
+    one, other = join(files), join(files, snapshot_every=3)
+    append_all(one, 2)
+    one.snapshot()
+    append_all(one, 2, first=3)
+    other.append("t", 5)
+    assert not other._scheduler.run_background(), "the two events before the snapshot do not count"
+    assert other._writer.snapshot_seq == 2
+    one.close()
+    other.close()
+
+
+def test_writer_that_follows_knows_that_the_newest_snapshot_is_good_and_keeps_it():
+    files = sim_disk()
+    one, other = join(files), join(files)
+    one.append("t", 1)
+    one.snapshot()
+    other.append("t", 2)
+    other.snapshot()
+    other.append("t", 3)
+    other.snapshot()
+    assert newest_seqs(files) == [3, 2]
+    one.append("t", 4)
+    one.snapshot()
+    assert newest_seqs(files) == [4, 3]
+    one.close()
+    other.close()
+
+
+def test_snapshot_that_another_writer_overtook_is_dropped_and_the_call_returns_the_newer():
+    files = sim_disk()
+    one, other = join(files, snapshot_every=2), join(files)
+    append_all(one, 2)
+    assert one._writer._snapshots.job is not None
+    other.append("t", 3)
+    other.snapshot()
+    other.append("t", 4)
+    one.refresh()
+    while one._scheduler.run_background():
+        pass
+    assert newest_seqs(files) == [3]
+    assert one._writer.snapshot_seq == 3
+    assert [name for name in files.tree() if name.endswith(".tmp")] == []
+    assert one.snapshot() == 4
+    assert newest_seqs(files) == [4, 3]
+    one.close()
+    other.close()
+
+
+def test_snapshots_that_two_writers_make_at_once_have_files_of_their_own():
+    files = sim_disk()
+    one, other = join(files, snapshot_every=1), join(files, snapshot_every=1)
+    one.append("t", 1)
+    other.append("t", 2)
+    names = {writer._writer._snapshots._tmp for writer in (one, other)}
+    assert len(names) == 2
+    for writer in (one, other):
+        while writer._scheduler.run_background():
+            pass
+    assert max(newest_seqs(files)) == 2
+    assert [name for name in files.tree() if name.endswith(".tmp")] == []
+    one.close()
+    other.close()
+
+
+def test_tail_is_counted_anew_after_a_recovery_in_a_turn():
+    files = sim_disk()
+    one, other = join(files), join(files, snapshot_every=4)
+    one.append("t", 1)
+    one.snapshot()
+    append_all(one, 2, first=2)
+    one._writer._turns.begin()
+    one.forget()
+    assert other.append("t", 4).seq == 4
+    snapshots = other._writer._snapshots
+    assert (snapshots.seq, snapshots.tail_events) == (1, 3)
+    assert not other._scheduler.run_background()
+    other.append("t", 5)
+    assert other._scheduler.run_background()
+    assert newest_seqs(files) == [5, 1]
+    other.close()
+
+
+@pytest.mark.parametrize("kind", ["lock", "write_at"])
+def test_end_of_a_snapshot_that_gets_no_turn_fails_it_and_nothing_waits_for_ever(kind):
+    files = sim_disk()
+    engine = join(files, snapshot_every=1)
+    engine.append("t", 1)
+    files.fail(kind, where=f"{SIM_PATH}/lock", code=errno.EIO)
+    assert engine._scheduler.run_background()
+    files.faults.clear()
+    assert engine._writer._snapshots.job is None
+    assert any("snapshot at seq 1 failed" in notice for notice in engine.notices)
+    assert engine.append("t", 2).seq == 2
+    assert outcome_of(engine.snapshot) == 2
+    assert outcome_of(engine.close) is None
+
+
+def test_handle_that_was_fenced_publishes_no_snapshot_any_more():
+    """It has no turn: others may be publishing theirs at the same time."""
+    files = sim_disk()
+    engine = join(files, snapshot_every=1)
+    engine.append("t", 1)
+    files.unlink(f"{SIM_PATH}/lock")
+    with pytest.raises(FencedError):
+        engine.append("t", 2)
+    while engine._scheduler.run_background():
+        pass
+    assert SNAPSHOT not in files.tree()
+    assert outcome_of(engine.close) is None
 
 
 # is_worth_it_at_close
