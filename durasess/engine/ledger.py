@@ -77,6 +77,16 @@ class Ledger:
         """Of the newest snapshot that is known here."""
         return max(self._newest_snapshot, self._meta.baseline, key=lambda one: one.seq)
 
+    def publish_baseline(self) -> None:
+        """Where writers share a session, they must know of a snapshot before they replace it."""
+        if not self._shared:
+            return
+        self.refresh()
+        claimed = msgspec.structs.replace(self._meta, baseline=self.baseline, updated=self._now())
+        meta.publish(self._disk, self._directory, claimed)
+        self._meta = claimed
+        self._is_on_disk = True
+
     def has_newer_snapshot(self, seq: int) -> bool:
         """Whether another writer published a snapshot that is not older than `seq`."""
         self.refresh()

@@ -198,10 +198,11 @@ class Snapshotter:
         if self._log.failure is not None:
             raise self._log.failure
         self._check()
-        if self._ledger.has_newer_snapshot(job.place.seq):
-            # Another writer was faster, with a newer one.
-            publishing.discard(self._disk, paths.join(self._directory, self._tmp))
+        has_newer = self._ledger.has_newer_snapshot(job.place.seq)
+        if self._ledger.baseline.seq > self.seq:
             self.follow(self._ledger.baseline)
+        if has_newer:
+            publishing.discard(self._disk, paths.join(self._directory, self._tmp))
             return
         good, self._newest_is_good = self._newest_is_good, False
         self.names_are_durable = False
@@ -210,6 +211,7 @@ class Snapshotter:
         self.seq = job.place.seq
         self._state_bytes = job.state_bytes
         self._ledger.set_baseline(meta.Baseline(trailer.seq, trailer.segment, trailer.frame))
+        self._ledger.publish_baseline()
 
     def _explained(self, job: SnapshotJob, error: Exception) -> DurasessError:
         if isinstance(error, DurasessError):

@@ -240,6 +240,8 @@ class Writer:
         except OSError as error:
             settle_together([(ticket, None, self._system_error(error))])
         except Exception as error:
+            # A seal whose sync failed ends the handle, and the others must be told.
+            self.failure = self.failure or self._log.failure
             settle_together([(ticket, None, error)])
         else:
             settle_together([(ticket, result, None)])
