@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks.bench_append import append_ratio
 from benchmarks.bench_recovery import SIZES, recovery_memory, recovery_ratio
+from benchmarks.bench_sharing import PROCESSES, events_a_second
 from benchmarks.bench_snapshot_every import cost_of
 
 
@@ -21,6 +22,11 @@ def main(arguments: list[str]) -> int:
         print(
             f"durable append: bare {found['bare'] * 1e6:.0f} µs, durasess "
             f"{found['durasess'] * 1e6:.0f} µs, ratio {ratio:.2f}"
+        )
+        rates = events_a_second(directory, count=300, rounds=3)
+        print(
+            f"{PROCESSES} processes on one session: bare {rates['bare']:.0f} a second, durasess "
+            f"{rates['durasess']:.0f}, ratio {rates['durasess'] / rates['bare']:.2f}"
         )
         times = recovery_ratio(directory, SIZES, rounds=31)
         small, large = (times[size] for size in SIZES)
