@@ -69,6 +69,7 @@ class Snapshotter:
         self._note = note
         self._check = check
         self._tmp = paths.snapshot_tmp(worker_id)
+        self._claimed_at_open = ledger.baseline
         self._newest_is_good = found.claims.newest_is_good()
         self._state_bytes = found.state_bytes
         self._job: SnapshotJob | None = None
@@ -105,9 +106,14 @@ class Snapshotter:
         """Another writer sealed a segment, as one does before a snapshot: it may have taken one, or
         be about to, so the next is due after N more events."""
         self.tail_events = self.tail_bytes = 0
-        if baseline.seq > self.seq:
+        if self._is_of_another(baseline):
             self.seq = baseline.seq
             self._newest_is_good = self.names_are_durable = True
+
+    def _is_of_another(self, baseline: meta.Baseline) -> bool:
+        """Whether another writer published this since; what meta claimed before may be a snapshot
+        that was found bad."""
+        return baseline.seq > self.seq and baseline != self._claimed_at_open
 
     def start_again(self, found: Recovered) -> None:
         """After a new recovery."""
@@ -199,7 +205,7 @@ class Snapshotter:
             raise self._log.failure
         self._check()
         has_newer = self._ledger.has_newer_snapshot(job.place.seq)
-        if self._ledger.baseline.seq > self.seq:
+        if self._is_of_another(self._ledger.baseline):
             self.follow(self._ledger.baseline)
         if has_newer:
             publishing.discard(self._disk, paths.join(self._directory, self._tmp))
