@@ -26,7 +26,7 @@ LONGER_MODULES = {
     # The public handle: one class whose docstrings are the manual.
     "durasess/engine/engine.py": 400,
     # A commit, a rotation and a close, from end to end.
-    "durasess/engine/writer.py": 500,
+    "durasess/engine/writer.py": 470,
     # One write with all that can go wrong with it; a turn likewise; opening in three modes.
     "durasess/engine/log.py": 320,
     "durasess/engine/turns.py": 330,
@@ -75,7 +75,7 @@ ENGINE_LEVELS = (
     ),
     frozenset(["repair", "ledger", "admission", "aftermath", "shared_log"]),
     frozenset(["snapshotter", "drafting", "live", "turns"]),
-    frozenset(["assembly"]),
+    frozenset(["assembly", "outbox"]),
     frozenset(["writer"]),
     frozenset(["opening"]),
     frozenset(["handle"]),

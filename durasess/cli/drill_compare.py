@@ -9,7 +9,9 @@ import msgspec
 
 from durasess.cli.drill_source import Source, fold, place_of
 from durasess.engine import codec
+from durasess.engine.engine import Engine
 from durasess.engine.types import Event
+from durasess.errors import DurasessError
 
 PROBLEMS_KEPT = 20
 """Of each drill so many findings are told in words; all are counted."""
@@ -102,6 +104,19 @@ class Comparison:
         """The recovered state must be what the expected events fold into."""
         if codec.encode(state) != codec.encode(self.state):
             self._different(f"the state after seq {self.last_seq} is not that of its events")
+
+    def compare_again(self, path: str) -> None:
+        """The whole log once more, from the first event: it must be the one that was compared."""
+        again = Comparison(self._source, self._tally, self._issued)
+        try:
+            with Engine.open(path, apply=fold, mode="read") as engine:
+                again.compare(engine.events(), {})
+                again.compare_state(engine.state)
+        except DurasessError as error:
+            self._tally.add(f"the session could not be read at the end: {error}")
+        if again.crcs != self.crcs:
+            self._tally.lost += max(0, self.last_seq - again.last_seq)
+            self._tally.add("the log at the end is not the one that was compared before")
 
     def _in_order(self, event: Event) -> None:
         expected = self.last_seq + 1

@@ -108,7 +108,8 @@ class Drill:
                 step()
             self._recover()
         if self._tally.is_clean:
-            self._compare_all()
+            self._comparison.compare_again(self._path)
+            self._result.segments = len(segment_numbers(RealFiles(), self._path))
         self._result.seconds = time.perf_counter() - started
         return self._summed_up()
 
@@ -193,20 +194,6 @@ class Drill:
         self._result.torn_tails += recovery.torn is not None
         self._result.acknowledged += max(0, told.last_seq - before)
         self._result.beyond += max(0, engine.last_seq - max(told.last_seq, before))
-
-    def _compare_all(self) -> None:
-        """At the end the whole log once more, from the first event."""
-        again = Comparison(self._source, self._tally, self._issued)
-        try:
-            with Engine.open(self._path, apply=fold, mode="read") as engine:
-                again.compare(engine.events(), {})
-                again.compare_state(engine.state)
-        except DurasessError as error:
-            self._tally.add(f"the session could not be read at the end: {error}")
-        self._result.segments = len(segment_numbers(RealFiles(), self._path))
-        if again.crcs != self._comparison.crcs:
-            self._tally.lost += max(0, self._comparison.last_seq - again.last_seq)
-            self._tally.add("the log at the end is not the one that was compared before")
 
     def _summed_up(self) -> Result:
         self._result.take(self._tally, self._recoveries)

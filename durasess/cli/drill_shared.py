@@ -58,7 +58,7 @@ class SharedDrill:
             # They all died at once: now one that owns the session recovers it.
             self._compare(lambda: reopen(self._path, self._last))
         if self._tally.is_clean:
-            self._compare_all()
+            self._comparison.compare_again(self._path)
         self._result.seconds = time.perf_counter() - started
         return self._summed_up()
 
@@ -172,19 +172,6 @@ class SharedDrill:
         place = place_of(event)
         index = None if place is None else place[0] // STREAMS
         return index if index is not None and index < len(self._writers) else None
-
-    def _compare_all(self) -> None:
-        """At the end the whole log once more, from the first event."""
-        again = Comparison(self._source, self._tally, self._issued)
-        try:
-            with Engine.open(self._path, apply=fold, mode="read") as engine:
-                again.compare(engine.events(), {})
-                again.compare_state(engine.state)
-        except DurasessError as error:
-            self._tally.add(f"the session could not be read at the end: {error}")
-        if again.crcs != self._comparison.crcs:
-            self._tally.lost += max(0, self._comparison.last_seq - again.last_seq)
-            self._tally.add("the log at the end is not the one that was compared before")
 
     def _summed_up(self) -> Result:
         result = self._result

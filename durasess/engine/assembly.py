@@ -1,4 +1,4 @@
-"""The parts of a writer, made from what recovery found: log, ledger, snapshots."""
+"""The parts of a writer, made from what recovery found: state, log, ledger, snapshots, turns."""
 
 from __future__ import annotations
 

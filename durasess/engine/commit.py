@@ -117,8 +117,8 @@ class Ticket:
 
 
 class Work:
-    """The work of a ticket that is done even where a writer gets no turn to write: then
-    `without_turn(error)` is called instead, or the same work when that is None."""
+    """The work of a ticket that must not be left undone where a writer gets no turn to write.
+    Work that does not need one is done all the same; else `without_turn(error)` is called."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ import msgspec
 
 from durasess.engine import codec, files, paths, publishing
 from durasess.engine.types import Holder, LineError
-from durasess.errors import SessionLockedError, StorageError
+from durasess.errors import FencedError, SessionLockedError, StorageError
 
 ANCHOR_BYTES = 384
 """The anchor is overwritten in place, always with this many bytes."""
@@ -159,6 +159,19 @@ def locked(
             path=path,
             errno=error.errno,
         ) from error
+
+
+def check_named(disk: files.Files, path: str, fd: int, seq: int) -> None:
+    """FencedError when a lock file is not the one that is locked here: somebody removed it, and
+    others may write at the same time. `seq` is the last event known here."""
+    if disk.leads_to(path, fd):
+        return
+    raise FencedError(
+        f"{path} was removed or replaced, so another writer may be at work. Nothing more is "
+        f"written here; seq {seq} was the last event acknowledged here. Close and open again.",
+        path=path,
+        seq=seq,
+    )
 
 
 def owned_error(

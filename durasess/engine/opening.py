@@ -31,7 +31,6 @@ from durasess.errors import (
 ENDLESS_S = 1e9
 """Seconds that no machine lives: what is allowed to take longer is waited for without an end."""
 
-
 SHORTEST_S = 0.05
 """Seconds that a caller gives its own committer to begin."""
 
@@ -80,10 +79,6 @@ def open_for_writing(options: Options, scheduler: Scheduler) -> tuple[Writer, re
     Raises SessionNotFoundError, SessionLockedError, CorruptionError, FormatVersionError and
     StorageError; in each case nothing was changed.
     """
-    survey.session_id_of(options.directory)
-    if options.create:
-        # Whatever it raises comes before a session is made.
-        options.fold.initial()
     created = _create_if_missing(options)
     owner_fd = _own(options)
     try:
@@ -92,20 +87,28 @@ def open_for_writing(options: Options, scheduler: Scheduler) -> tuple[Writer, re
         writer = _settled_writer(options, scheduler, found, owner_fd)
     except OSError as error:
         options.disk.close(owner_fd)
-        raise StorageError(
-            f"{options.directory} cannot be opened for writing: {error}. Nothing was lost; "
-            "open again when the cause is gone.",
-            path=options.directory,
-            errno=error.errno,
-        ) from error
+        raise _not_opened(options, error) from error
     except BaseException:
         options.disk.close(owner_fd)
         raise
     return writer, found
 
 
+def _not_opened(options: Options, error: OSError) -> StorageError:
+    return StorageError(
+        f"{options.directory} cannot be opened for writing: {error}. Nothing was lost; "
+        "open again when the cause is gone.",
+        path=options.directory,
+        errno=error.errno,
+    )
+
+
 def _create_if_missing(options: Options) -> bool:
     """Whether the session was made now."""
+    survey.session_id_of(options.directory)
+    if options.create:
+        # Whatever it raises comes before a session is made.
+        options.fold.initial()
     try:
         stat = options.disk.stat(options.directory)
         if not options.create or not stat.directory or options.disk.listdir(options.directory):
@@ -206,9 +209,6 @@ def open_for_sharing(options: Options, scheduler: Scheduler) -> tuple[Writer, re
 
     Raises as `open_for_writing`, and SessionLockedError when another writer's turn lasts too long.
     """
-    survey.session_id_of(options.directory)
-    if options.create:
-        options.fold.initial()
     created = _create_if_missing(options)
     try:
         lock_fd = _turn(options)
@@ -224,12 +224,7 @@ def open_for_sharing(options: Options, scheduler: Scheduler) -> tuple[Writer, re
         options.disk.unlock(lock_fd)
     except OSError as error:
         _leave(options, lock_fd, tenure, writer)
-        raise StorageError(
-            f"{options.directory} cannot be opened for writing: {error}. Nothing was lost; "
-            "open again when the cause is gone.",
-            path=options.directory,
-            errno=error.errno,
-        ) from error
+        raise _not_opened(options, error) from error
     except BaseException:
         _leave(options, lock_fd, tenure, writer)
         raise

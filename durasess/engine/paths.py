@@ -80,6 +80,11 @@ def parse(name: str) -> FileName:
     return FileName("foreign")
 
 
+def worker(directory: str, worker_id: str) -> str:
+    """The file of a writer that shares the session."""
+    return join(join(directory, WORKERS), worker_id)
+
+
 def snapshot_tmp(worker_id: str | None) -> str:
     """Where a snapshot is written before it is published; writers that share a session, who may do
     so at the same time, each have a name of their own."""

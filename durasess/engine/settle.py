@@ -70,10 +70,6 @@ def copy_forward(disk: files.Files, directory: str, unsealed: Unsealed) -> list[
     publishing.write_tmp(disk, unsealed.path + paths.TMP, content + _seal(unsealed, content))
     try:
         _refuse_if_replaced(disk, unsealed)
-    except BaseException:
-        publishing.discard(disk, unsealed.path + paths.TMP)
-        raise
-    try:
         disk.replace(unsealed.path + paths.TMP, unsealed.path)
     except BaseException:
         publishing.discard(disk, unsealed.path + paths.TMP)

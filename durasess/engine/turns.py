@@ -213,7 +213,7 @@ class Together:
         anchor = lock.anchor_in(self._disk, self._lock_fd, self._session_id)
         if anchor is None or not self._disk.leads_to(self._lock_path, self._lock_fd):
             return False
-        if anchor.seq <= self._log.place.seq:
+        if anchor.seq <= self._log.read.seq:
             return True
         # Whatever stops it, the next turn sees it again, and then nobody is writing.
         return (
@@ -236,15 +236,9 @@ class Together:
 
     def _check_names(self) -> None:
         """Before anything is done to the log: whoever locks another file may be writing."""
-        for path, fd in ((self._lock_path, self._lock_fd), (self._owner_path, self._owner_fd)):
-            if not self._disk.leads_to(path, fd):
-                raise FencedError(
-                    f"{path} was removed or replaced, so others may write at the same time. "
-                    f"Nothing more is written here; seq {self._log.place.seq} was the last event "
-                    "known here. Close and open again.",
-                    path=path,
-                    seq=self._log.place.seq,
-                )
+        seq = self._log.place.seq
+        lock.check_named(self._disk, self._lock_path, self._lock_fd, seq)
+        lock.check_named(self._disk, self._owner_path, self._owner_fd, seq)
 
     def _is_in_place(self) -> bool:
         return not self._log.is_active or self._log.is_in_place()

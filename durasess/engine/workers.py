@@ -7,12 +7,16 @@ of them never sweep at once.
 
 from __future__ import annotations
 
+import errno
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from durasess.engine import codec, files, lock, paths, publishing
 from durasess.engine.types import Holder
+
+_NOT_OURS = frozenset([errno.ENOENT, errno.EINVAL, errno.EISDIR, errno.ELOOP])
+"""Gone by now, or a directory, a pipe or a broken link that somebody put there."""
 
 
 class Worker(NamedTuple):
@@ -37,7 +41,7 @@ def register(disk: files.Files, directory: str, worker_id: str, holder: Holder) 
         disk.mkdir(folder)
     except FileExistsError:
         pass
-    path = paths.join(folder, worker_id)
+    path = paths.worker(directory, worker_id)
     fd = disk.create(path)
     try:
         # Somebody may be looking whether it is held.
@@ -52,7 +56,7 @@ def register(disk: files.Files, directory: str, worker_id: str, holder: Holder) 
 
 def discard(disk: files.Files, directory: str, worker: Worker) -> None:
     """Remove the file, before its lock is given up."""
-    publishing.discard(disk, paths.join(paths.join(directory, paths.WORKERS), worker.worker_id))
+    publishing.discard(disk, paths.worker(directory, worker.worker_id))
 
 
 def look(disk: files.Files, directory: str) -> list[Seen]:
@@ -63,7 +67,7 @@ def look(disk: files.Files, directory: str) -> list[Seen]:
         names = sorted(disk.listdir(folder))
     except FileNotFoundError:
         return []
-    found = (_look_at(disk, paths.join(folder, name), name) for name in names)
+    found = (_look_at(disk, paths.worker(directory, name), name) for name in names)
     return [seen for seen in found if seen is not None]
 
 
@@ -71,9 +75,11 @@ def _look_at(disk: files.Files, path: str, name: str) -> Seen | None:
     try:
         holder = lock.holder_at(disk, path)
         fd = disk.open(path)
-    except OSError:
-        # It is gone by now, or no file of ours.
-        return None
+    except OSError as error:
+        if error.errno in _NOT_OURS:
+            return None
+        # One that cannot be looked at may be alive: that is never taken for "nobody is there".
+        raise
     try:
         return Seen(name, holder, alive=not lock.locked(disk, fd, path, shared=True))
     finally:
@@ -97,5 +103,5 @@ def sweep(disk: files.Files, directory: str) -> list[Seen]:
     dead = [seen for seen in look(disk, directory) if not seen.alive]
     for seen in dead:
         publishing.discard(disk, paths.join(directory, paths.snapshot_tmp(seen.worker_id)))
-        publishing.discard(disk, paths.join(paths.join(directory, paths.WORKERS), seen.worker_id))
+        publishing.discard(disk, paths.worker(directory, seen.worker_id))
     return dead

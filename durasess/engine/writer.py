@@ -11,12 +11,10 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from durasess.engine import codec, files, paths, prune
+from durasess.engine import codec, files, lock, paths, prune
 from durasess.engine.admission import (
     Admitted,
     Append,
-    Batch,
-    Outcome,
     Prepared,
     admit,
     encode_batch,
@@ -26,6 +24,7 @@ from durasess.engine.assembly import Tenure, assemble
 from durasess.engine.commit import Scheduler, Ticket, Work, settle_together
 from durasess.engine.feeds import Feeds
 from durasess.engine.fold import Fold
+from durasess.engine.outbox import Outbox
 from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered
 from durasess.engine.snapshotter import SnapshotJob
@@ -70,8 +69,6 @@ class Writer:
         self._closing = False
         self.failure: DurasessError | None = None
         self.notices: list[str] = []
-        self._deferred: list[tuple[Batch, list[Outcome]]] = []
-        self._answers: list[Outcome] = []
         self._live, self._log, self._ledger, self._snapshots, self._turns = assemble(
             disk,
             found,
@@ -84,6 +81,7 @@ class Writer:
             note=self._note,
             check=self._check_publish,
         )
+        self._outbox = Outbox(self._live, self._log, self._turns)
 
     @property
     def state(self) -> Any:
@@ -114,8 +112,7 @@ class Writer:
                 raise
             return
         try:
-            self._snapshot_when_due()
-            self._work(tickets)
+            self._work(tickets, in_turn=True)
         finally:
             try:
                 if not self._closed:
@@ -144,23 +141,14 @@ class Writer:
         if isinstance(work, Work) and not work.needs_turn:
             self._command(ticket)
             return
-        result: Any = None
         if isinstance(work, Work) and work.without_turn is not None:
-            result = work.without_turn(refusal)
-        settle_together([(ticket, result, refusal)])
+            work.without_turn(refusal)
+        settle_together([(ticket, None, refusal)])
 
     def _catch_up(self) -> None:
-        """Fold what the log has before this writer's place: others' batches, and this writer's own
-        among them, whose callers are answered."""
+        """Bring the state up to this writer's place; a log that does not lead there fences it."""
         try:
-            for version, records in self._turns.unread():
-                own = self._deferred[0] if self._deferred else None
-                if own is not None and own[0].places[0].seq == records[0].seq:
-                    self._publish_deferred()
-                else:
-                    self._live.take(records, version)
-            while self._deferred:
-                self._publish_deferred()
+            self._outbox.catch_up()
         except LineError as error:
             self.failure = FencedError(
                 f"{self._directory}: the log changed behind seq {self.place.seq}: {error}. Nothing "
@@ -173,24 +161,17 @@ class Writer:
             self.failure = error
             raise
 
-    def _publish_deferred(self) -> None:
-        batch, outcomes = self._deferred[0]
-        self._live.publish(batch)
-        del self._deferred[0]
-        self._answers += outcomes
-
     def _answer(self) -> None:
-        """Out of the turn: what takes time and needs no lock, then the answers."""
+        """Behind the turn: what takes time and needs no lock, then the answers."""
         try:
             if self.failure is None:
                 self._catch_up()
-        except Exception as error:
+        except BaseException as error:
             self._broken(error)
-        answers, self._answers = self._answers, []
-        settle_together(answers)
-        waiting = [outcome for _, outcomes in self._deferred for outcome in outcomes]
-        self._deferred.clear()
-        settle_together([(ticket, None, self.failure) for ticket, _, _ in waiting])
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            self._outbox.answer(self.failure)
 
     def look(self) -> bool:
         """Take over what other writers appended, without a turn; False when that takes one."""
@@ -201,11 +182,14 @@ class Writer:
             self.failure = error
             raise
 
-    def _work(self, tickets: Sequence[Ticket]) -> None:
+    def _work(self, tickets: Sequence[Ticket], *, in_turn: bool = False) -> None:
         together: list[Ticket] = []
         ids: set[str] = set()
         size = 0
         try:
+            if in_turn:
+                # What was folded behind the last turn may have made one due.
+                self._snapshot_when_due()
             for ticket in tickets:
                 if not ticket.claim():
                     continue
@@ -312,20 +296,13 @@ class Writer:
         waiting = [found for found in outcomes if found[0].work.durable]
         try:
             self._log.sync()
-            if not self._log.is_read:
-                self._deferred.append((batch, waiting))
-                return
-            self._live.publish(batch)
-            self._turns.acknowledged()
+            is_published = self._outbox.publish(batch, waiting)
         except DurasessError as error:
             self.failure = error
             settle_together([(ticket, None, error) for ticket, _, _ in waiting])
             return
-        if self._turns.answers_at_end:
-            self._answers += waiting
-        else:
-            settle_together(waiting)
-        self._snapshot_when_due()
+        if is_published:
+            self._snapshot_when_due()
 
     def _make_room(self) -> None:
         """Rotate when the segment is full, and have one: files first, meta last."""
@@ -416,16 +393,11 @@ class Writer:
     def check_owner(self) -> None:
         """FencedError when `owner` is not the file that is locked here: somebody removed it, and
         another writer may have the session."""
-        path = self._owner_path
-        if self._disk.leads_to(path, self._owner_fd):
-            return
-        self.failure = FencedError(
-            f"{path} was removed or replaced, so another writer may have the session. Nothing "
-            f"more is written here; seq {self.place.seq} was the last event acknowledged.",
-            path=path,
-            seq=self.place.seq,
-        )
-        raise self.failure
+        try:
+            lock.check_named(self._disk, self._owner_path, self._owner_fd, self.place.seq)
+        except FencedError as error:
+            self.failure = error
+            raise
 
     def _check_publish(self) -> None:
         """A handle that failed or was fenced publishes nothing any more."""

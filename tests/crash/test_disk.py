@@ -21,7 +21,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
@@ -37,6 +37,7 @@ from durasess.engine.files import RealFiles
 from durasess.engine.types import FILLER, PREALLOCATE
 from durasess.engine.verify import verify
 from tests.support.agreement import assert_readers_agree
+from tests.support.capabilities import unavailable
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534
@@ -63,13 +64,6 @@ def opened(path: Path, **more: Any) -> Engine:
     """Without automatic rotation and snapshots: the tests say when."""
     settings = {"initial": int, "apply": count, "snapshot_every": 10_000}
     return Engine.open(path, **{**settings, **more})
-
-
-def unavailable(reason: str) -> NoReturn:
-    """Skip, but never quietly where every test must run."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 def need_root() -> None:

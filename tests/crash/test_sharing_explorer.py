@@ -108,11 +108,13 @@ def _lock_is_not_taken() -> AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def _lock_is_released_before_the_sync() -> Iterator[None]:
+def _before_the_sync(give_up: Callable[[Together], None]) -> Iterator[None]:
+    """The turn is given up between the write and its sync."""
+
     def begin(original: Any) -> Any:
         def begin(self: Together) -> None:
             original(self)
-            self._log.give_up_turn = lambda: self._disk.unlock(self._lock_fd)
+            self._log.give_up_turn = lambda: give_up(self)
 
         return begin
 
@@ -128,27 +130,13 @@ def _lock_is_released_before_the_sync() -> Iterator[None]:
         yield
 
 
-@contextlib.contextmanager
-def _turn_ends_before_the_sync() -> Iterator[None]:
+def _lock_is_released_before_the_sync() -> AbstractContextManager[None]:
+    return _before_the_sync(lambda turns: turns._disk.unlock(turns._lock_fd))
+
+
+def _turn_ends_before_the_sync() -> AbstractContextManager[None]:
     """As above, and the anchor says that all is well."""
-
-    def begin(original: Any) -> Any:
-        def begin(self: Together) -> None:
-            original(self)
-            self._log.give_up_turn = lambda: self.end(None)
-
-        return begin
-
-    def sync(original: Any) -> Any:
-        def sync(self: SharedLog) -> None:
-            if self._unsynced is not None:
-                self.give_up_turn()
-            original(self)
-
-        return sync
-
-    with _around(Together, "begin", begin), _around(SharedLog, "sync", sync):
-        yield
+    return _before_the_sync(lambda turns: turns.end(None))
 
 
 def _turn_is_not_announced() -> AbstractContextManager[None]:

@@ -1,7 +1,6 @@
 """P7: jq reads segments and meta, zstd -d reads snapshots, at every moment."""
 
 import json
-import shutil
 import subprocess
 
 import pytest
@@ -9,6 +8,7 @@ import zstandard
 
 from durasess.engine import snapshot
 from tests.faults.tails import with_and_without_filler
+from tests.support.capabilities import needs
 from tests.support.sessions import append_bytes, lines_of, open_inline, open_session
 
 VALUES = [1, "text é \u2028 \ud800", {"a": [None, True, 1.5]}, 2**70, "x" * 2000]
@@ -113,7 +113,7 @@ def test_p7_has_teeth_padding_with_zeros_is_no_json(tmp_path, padding):
             json.loads(text)
 
 
-@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+@needs("jq")
 @with_and_without_filler
 def test_p7_jq_reads_every_line_at_every_moment(tmp_path, preallocate):
     """But for lone surrogates, which jq 1.6 refuses wherever they stand."""
@@ -128,7 +128,7 @@ def test_p7_jq_reads_every_line_at_every_moment(tmp_path, preallocate):
         assert found.stdout.split() == ['"object"'] * sum(len(lines_of(file)) for file in files)
 
 
-@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+@needs("jq")
 def test_p7_jq_reads_a_segment_and_meta_while_they_are_written(tmp_path):
     with open_inline(tmp_path / "s1") as engine:
         engine.append_many([("counted", {"n": 1}), ("counted", {"n": 2})])
@@ -142,7 +142,7 @@ def test_p7_jq_reads_a_segment_and_meta_while_they_are_written(tmp_path):
         assert found.stdout == "s1\n"
 
 
-@pytest.mark.skipif(shutil.which("zstd") is None, reason="zstd is not installed")
+@needs("zstd")
 def test_p7_zstd_reads_a_snapshot(tmp_path):
     with open_inline(tmp_path / "s1") as engine:
         engine.append("counted", 7)

@@ -11,7 +11,7 @@ from durasess import (
     SessionFailedError,
     StorageError,
 )
-from durasess.engine import lock, writer
+from durasess.engine import lock, outbox
 from durasess.engine.files import RealFiles
 from durasess.engine.lock import COMMIT, FAILED, IDLE
 from durasess.engine.turns import Alone
@@ -598,14 +598,14 @@ def test_event_is_seen_by_others_as_soon_as_its_caller_knows_of_it(files, monkey
     one, other = join(files), join(files)
     one.append("counted", 1)
     seen = []
-    real = writer.settle_together
+    real = outbox.settle_together
 
     def settle(outcomes):
         real(outcomes)
         if any(ticket.outcome() is not None for ticket, _, _ in outcomes) and not seen:
             seen.append(other.refresh())
 
-    monkeypatch.setattr(writer, "settle_together", settle)
+    monkeypatch.setattr(outbox, "settle_together", settle)
     one.append("counted", 2)
     monkeypatch.undo()
     assert seen == [2]

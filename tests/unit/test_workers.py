@@ -179,6 +179,17 @@ def test_file_system_that_cannot_lock_is_an_error_of_the_sweep(disk):
     assert disk.descriptors == {}
 
 
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.EIO, errno.EACCES])
+def test_worker_that_cannot_be_looked_at_is_never_taken_for_nobody(disk, code):
+    """A writer that believes itself alone would settle or seal the log of another."""
+    worker = workers.register(disk, DIRECTORY, "w1", HOLDER)
+    disk.fail("open", where="w1", code=code)
+    with pytest.raises(OSError):
+        workers.others(disk, DIRECTORY)
+    assert [one.worker_id for one in workers.others(disk, DIRECTORY)] == ["w1"]
+    disk.close(worker.fd)
+
+
 # held_as
 
 

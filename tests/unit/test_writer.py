@@ -1,5 +1,7 @@
 """The committer's work: one batch at a time, published only when durable, else failed for good."""
 
+import errno
+
 import pytest
 
 from durasess import Draft, EventRejectedError, FencedError, SessionFailedError, StorageError
@@ -123,6 +125,50 @@ def test_hook_that_raises_system_exit_fails_the_handle_and_nothing_hangs(tmp_pat
         assert outcome_of(engine.close) is None
     finally:
         engine.forget()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("event", ["of another", "its own"])
+def test_hook_that_raises_system_exit_behind_a_turn_fails_the_handle_and_nothing_hangs(
+    tmp_path, event
+):
+    """Where others wrote before, a writer folds behind its turn: no place to hang either."""
+
+    def leave(state, found):
+        if found.data == event:
+            raise SystemExit(3)
+
+    other = open_inline(tmp_path / "s1", mode="shared")
+    other.append("t", "first")
+    engine = open_inline(tmp_path / "s1", mode="shared", scheduler=ThreadScheduler(), apply=leave)
+    other.append("t", "of another")
+    try:
+        assert isinstance(outcome_of(lambda: engine.append("t", "its own")), SessionFailedError)
+        assert isinstance(outcome_of(lambda: engine.append("t", 2)), SessionFailedError)
+        assert outcome_of(engine.close) is None
+        other.refresh()
+        assert [found.data for found in other.events()] == ["first", "of another", "its own"]
+    finally:
+        other.close()
+
+
+def test_due_snapshot_that_the_system_stops_at_the_beginning_of_a_turn_answers_everybody(tmp_path):
+    engine = open_inline(tmp_path / "s1", mode="shared", snapshot_every=3)
+    other = open_inline(tmp_path / "s1", mode="shared")
+    engine.append("t", 1)
+    append_all(other, 2)
+    engine.append("t", 4)
+    assert engine._writer._snapshots.is_due(), "what others wrote was folded behind the turn"
+
+    def stopped(*_):
+        raise OSError(errno.EIO, "no such luck")
+
+    engine._writer._snapshots.begin = stopped
+    (ticket,) = together(engine, Draft("t", 5))
+    assert ticket.is_settled
+    assert isinstance(ticket.error, SessionFailedError)
+    engine.close()
+    other.close()
 
 
 # commit
