@@ -24,7 +24,8 @@ _NOTES = {
     "lock": "the anchor: where the log ended",
     "quarantine": "bytes that recovery or repair took out of other files",
     "workers": "a file for each writer that shares the session",
-    "blobs": "reserved for large values",
+    "blobs": "large values, named by what they hash to",
+    "blob": "blob",
     "tmp": "left over from a publish that was cut short, never read",
     "foreign": "foreign, never touched",
 }
@@ -32,8 +33,8 @@ _TONES: dict[str, Tone] = {"tmp": "warn", "foreign": "warn", "quarantine": "warn
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A name in the directory: `kind` as `paths.parse` tells it, "folder" inside of foreign ones;
-    `bytes` is None for a folder; `inside` names what is in it."""
+    """A name in the directory: `kind` as `paths.parse` tells it, inside of folders "folder", "file"
+    or "blob"; `bytes` is None for a folder; `inside` names what is in it."""
 
     name: str
     kind: str
@@ -50,7 +51,8 @@ def entries(disk: files.Files, directory: str) -> list[Entry]:
         if not _is_folder(disk, path):
             found.append(Entry(name=name, kind=kind, bytes=size_of(disk, path)))
             continue
-        found.append(Entry(name=name, kind=kind, bytes=None, inside=_inside(disk, path)))
+        inside = _inside(disk, path, of_blobs=kind == "blobs")
+        found.append(Entry(name=name, kind=kind, bytes=None, inside=inside))
     return found
 
 
@@ -65,7 +67,7 @@ def tree(session_id: str, found: list[Entry]) -> Branch:
     return Branch(f"{session_id}/", "", "plain", (*before, *_segments(segments), *behind))
 
 
-def _inside(disk: files.Files, path: str) -> list[Entry]:
+def _inside(disk: files.Files, path: str, *, of_blobs: bool) -> list[Entry]:
     try:
         names = sorted(disk.listdir(path))
     except OSError:
@@ -75,8 +77,15 @@ def _inside(disk: files.Files, path: str) -> list[Entry]:
         one = paths.join(path, name)
         is_folder = _is_folder(disk, one)
         size = None if is_folder else size_of(disk, one)
-        found.append(Entry(name=name, kind="folder" if is_folder else "file", bytes=size))
+        kind = "folder" if is_folder else _kind_of_blob(name) if of_blobs else "file"
+        found.append(Entry(name=name, kind=kind, bytes=size))
     return found
+
+
+def _kind_of_blob(name: str) -> str:
+    if paths.is_blob(name):
+        return "blob"
+    return "foreign" if paths.blob_of_tmp(name) is None else "tmp"
 
 
 def _is_folder(disk: files.Files, path: str) -> bool:
@@ -88,7 +97,7 @@ def _is_folder(disk: files.Files, path: str) -> bool:
 
 def _branch(one: Entry) -> Branch:
     note = _NOTES.get(one.kind, "")
-    if one.kind in ("tmp", "foreign", "file"):
+    if one.kind in ("tmp", "foreign", "file", "blob"):
         note = ", ".join(filter(None, [_size(one), note]))
     name = one.name + ("/" if one.bytes is None else "")
     return Branch(name, note, _TONES.get(one.kind, "plain"), tuple(_folder(one.inside)))

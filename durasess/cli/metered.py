@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from durasess.cli.output import Step
-from durasess.engine import files, paths
+from durasess.engine import blobs, files, paths
 
 _LARGE = frozenset(["segment", "snapshot", "previous"])
 
@@ -23,7 +23,7 @@ class MeteredFiles(files.RealFiles):
 
 
 def bytes_to_read(*directories: str) -> int:
-    """What verifying these sessions reads, about: their segments and snapshots."""
+    """What verifying these sessions reads, about: their segments, snapshots and blobs."""
     disk = files.RealFiles()
     total = 0
     for directory in directories:
@@ -34,6 +34,7 @@ def bytes_to_read(*directories: str) -> int:
         for name in names:
             if paths.parse(name).kind in _LARGE:
                 total += size_of(disk, paths.join(directory, name))
+        total += sum(blobs.stored(disk, directory).values())
     return total
 
 

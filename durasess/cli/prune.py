@@ -1,4 +1,5 @@
-"""`durasess prune`: delete segments that both snapshots cover; a dry run unless told otherwise."""
+"""`durasess prune`: delete segments that both snapshots cover, and blobs that nothing names; a dry
+run unless told otherwise."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from durasess.cli.blocks import Block, Column, Fact, Facts, Notes, Row, Table, c
 from durasess.cli.metered import MeteredFiles, bytes_to_read, size_of
 from durasess.cli.output import SOUND, Output, Step
 from durasess.engine import codec, files, lock, paths, prune, segment, verify
+from durasess.engine.blobs import Blobs
 from durasess.engine.verify import Verified
 from durasess.errors import CorruptionError
 
@@ -36,7 +38,8 @@ class Gone(msgspec.Struct, frozen=True, kw_only=True):
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What goes, or with `applied` went: `segments` with their `events` and `bytes`. The events
-    from `first_seq` on stay, and the snapshots, which are of `snapshots` (seqs)."""
+    from `first_seq` on stay, and the snapshots, which are of `snapshots` (seqs). `blobs` go too
+    (their hashes), `blob_bytes` in all; `blobs_left` says why they were not looked at."""
 
     path: str
     applied: bool
@@ -46,6 +49,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     first_seq: int
     last_seq: int
     snapshots: list[int]
+    blobs: list[str]
+    blob_bytes: int
+    blobs_left: str
 
 
 def add_to(verbs: options.Verbs) -> None:
@@ -55,10 +61,10 @@ def add_to(verbs: options.Verbs) -> None:
         "prune",
         run,
         summary="Delete the oldest events of a session, those that both snapshots cover.",
-        more="Without --apply it only says what would go. Every byte is checked first; a session\n"
-        "with damage is left alone. With --apply nobody else may have the session open for\n"
-        "writing. Exit status: 0 done or nothing to do, 1 damage, 2 usage, 3 not readable or\n"
-        "open in a writer.",
+        more="Large values that nothing names any more go too. Without --apply it only says what\n"
+        "would go. Every byte is checked first; a session with damage is left alone. With\n"
+        "--apply nobody else may have the session open for writing. Exit status: 0 done or\n"
+        "nothing to do, 1 damage, 2 usage, 3 not readable or open in a writer.",
         example="durasess prune ~/.myagent/sessions/a1 --apply",
     )
     parser.add_argument("path", metavar="PATH", help="the session's directory")
@@ -77,7 +83,13 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
 def _planned(directory: str, step: Step) -> Report:
     disk = MeteredFiles(step)
     found = _sound(disk, directory)
-    return _report(disk, found, prune.prune(disk, directory, apply=False))
+    planned = prune.prune(disk, directory, apply=False, blobs=_blobs_of(disk, directory))
+    return _report(disk, found, planned)
+
+
+def _blobs_of(disk: files.Files, directory: str) -> Blobs:
+    """As of a handle that puts none."""
+    return Blobs(disk, directory, token=str)
 
 
 def _applied(directory: str, step: Step) -> Report:
@@ -90,8 +102,10 @@ def _applied(directory: str, step: Step) -> Report:
     try:
         lock.write_holder(disk, owner, lock.whoami(codec.timestamp(time.time_ns())))
         # Again, since a writer may have gone on in between.
-        planned = _report(disk, _sound(disk, directory), prune.prune(disk, directory, apply=False))
-        done = prune.prune(disk, directory, apply=True)
+        blobs = _blobs_of(disk, directory)
+        found = _sound(disk, directory)
+        planned = _report(disk, found, prune.prune(disk, directory, apply=False, blobs=blobs))
+        done = prune.prune(disk, directory, apply=True, blobs=blobs)
     finally:
         disk.close(owner)
     return msgspec.structs.replace(planned, applied=True, first_seq=done.first_seq)
@@ -124,6 +138,9 @@ def _report(disk: files.Files, found: Verified, planned: prune.Pruned) -> Report
         first_seq=first_seq,
         last_seq=found.last_seq,
         snapshots=snapshots,
+        blobs=planned.blobs,
+        blob_bytes=planned.blob_bytes,
+        blobs_left=planned.blobs_left,
     )
 
 
@@ -148,7 +165,7 @@ def _gone(disk: files.Files, found: Verified, number_: int) -> Iterator[Gone]:
 
 def _blocks(report: Report) -> Iterator[Block]:
     word, note = "nothing to do", "nothing was changed"
-    if report.segments:
+    if report.segments or report.blobs:
         word, note = "dry run", "nothing was changed; --apply deletes what is listed"
         if report.applied:
             word, note = "done", "what is listed was deleted"
@@ -161,9 +178,18 @@ def _blocks(report: Report) -> Iterator[Block]:
         goes = f"{number(report.bytes)} bytes in {count(len(report.segments), 'file')}"
         facts.insert(2, Fact("goes", count(report.events, "event"), goes))
     facts.insert(-1, Fact("stays", *_left(report)))
+    if report.blobs:
+        goes = f"{number(report.blob_bytes)} bytes that nothing names any more"
+        facts.insert(-1, Fact("blobs", count(len(report.blobs), "blob"), goes))
+    if report.blobs_left:
+        facts.insert(-1, Fact("blobs", "left alone", report.blobs_left, "warn"))
     yield Facts("", facts)
+    if report.blobs:
+        yield Notes("blobs that go", report.blobs)
     if not report.segments:
-        yield Notes("why nothing can go", [_why_nothing(report)])
+        yield Notes(
+            "why no event can go" if report.blobs else "why nothing can go", [_why_nothing(report)]
+        )
         return
     yield Table("", _COLUMNS, [Row(_cells(one)) for one in report.segments])
     yield Notes("what cannot be read any more", list(_consequences(report)), "warn")

@@ -294,9 +294,9 @@ def hasher(data: bytes = b"") -> Hasher:
     return hashlib.blake2b(data, digest_size=_HASH_BYTES)
 
 
-def digest(data: bytes) -> str:
-    """blake2b-128 in hex."""
-    return hasher(data).hexdigest()
+def digest(data: bytes, *, size: int = _HASH_BYTES) -> str:
+    """blake2b of `size` bytes, in hex: blake2b-128 unless told otherwise."""
+    return hashlib.blake2b(data, digest_size=size).hexdigest()
 
 
 @contextmanager

@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from durasess.engine import history, segment
+from durasess.engine import history, segment, workers
 from durasess.engine.admission import Append
+from durasess.engine.blobs import Blobs
 from durasess.engine.commit import Scheduler, ThreadScheduler, Work
 from durasess.engine.drafting import Drafting
 from durasess.engine.feeds import Feed
@@ -39,6 +40,7 @@ from durasess.engine.types import (
     Damage,
     Draft,
     Event,
+    Holder,
     Migrations,
     Mode,
     Settings,
@@ -78,12 +80,14 @@ class Engine(Handle):
     * `schema_version`, `migrations`: `migrations[v]` leads from version v to v + 1.
     * `state_type`: the msgspec type of a state that is not plain JSON.
     * `summary(state)` makes what lists of sessions show.
+    * `check(state)` may raise to refuse the recovered state before a writer changes anything.
     * `clock()`: nanoseconds since 1970. `files`, `scheduler`: for tests.
     """
 
     def __init__(self, options: Options, found: Recovered, writer: Writer | None) -> None:
         super().__init__(options, found, writer)
         self._drafting = Drafting()
+        self._blobs = Blobs(options.disk, options.directory, options.token)
         self._damage: list[Damage] = []
 
     @classmethod
@@ -107,6 +111,7 @@ class Engine(Handle):
         migrations: Migrations | None = None,
         state_type: Any = Any,
         summary: Callable[[Any], Any] | None = None,
+        check: Callable[[Any], None] | None = None,
         files: Files | None = None,
         clock: Callable[[], int] = time.time_ns,
         scheduler: Scheduler | None = None,
@@ -114,8 +119,7 @@ class Engine(Handle):
         """Open a session directory, or with `create` make it; a failed open changes nothing.
         Raises SessionNotFoundError, SessionLockedError, CorruptionError, FormatVersionError or
         StorageError."""
-        if mode not in ("own", "shared", "read"):
-            raise ValueError(f'mode is "own", "shared" or "read", not {mode!r}')
+        _check_mode(mode)
         options = Options(
             disk=files or RealFiles(),
             directory=_directory(path, files),
@@ -140,6 +144,7 @@ class Engine(Handle):
             mode=mode,
             lock_timeout=lock_timeout,
             token=lambda: f"{os.getpid()}-{clock()}-{next(_COUNT)}",
+            check=check,
         )
         if mode == "read":
             return cls(options, open_for_reading(options), None)
@@ -158,6 +163,24 @@ class Engine(Handle):
     def last_seq(self) -> int:
         """The seq of the newest event that is acknowledged (mode "read": that was readable)."""
         return self._found.place.seq if self._writer is None else self._writer.place.seq
+
+    @property
+    def worker_id(self) -> str:
+        """This writer's name among those that share the session; empty when it is alone."""
+        return self._writer.worker_id if self._writer is not None else ""
+
+    def live_workers(self) -> dict[str, Holder | None]:
+        """The writers that share the session now, by worker id, this one among them; the kernel
+        says who is alive. Raises StorageError when that cannot be told."""
+        try:
+            found = workers.others(self._options.disk, self.path)
+        except OSError as error:
+            raise StorageError(
+                f"{self.path}: who else works here cannot be told: {error}.",
+                path=self.path,
+                errno=error.errno,
+            ) from error
+        return {seen.worker_id: seen.holder for seen in found}
 
     @property
     def first_seq(self) -> int:
@@ -179,9 +202,9 @@ class Engine(Handle):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What went wrong without costing an event: at opening, and with snapshots since."""
+        """What went wrong without costing an event: at opening, with snapshots and blobs since."""
         later = self._writer.notices if self._writer is not None else []
-        return (*self.recovery.notices, *later)
+        return (*self.recovery.notices, *later, *self._blobs.notices)
 
     def events(self, after: int = 0) -> Iterator[Event]:
         """The events with seq > `after`, up to what is acknowledged now, from disk, in order.
@@ -329,6 +352,31 @@ class Engine(Handle):
         work = self._drafting.batch(events, durable)
         return await self._hand_over_async(work) if work.items else []
 
+    # -- large values -----------------------------------------------------------------------
+
+    def put_blob(self, data: bytes) -> str:
+        """Store bytes beside the log, once, and return the hash by which events name them.
+
+        When this returns, they survive power loss. It runs in the calling thread and waits for no
+        commit. `prune` keeps what was put through a handle until that is closed; after that, only
+        what an event or the state names.
+
+        Raises EventRejectedError (these are no bytes), StorageError (the disk refused; nothing was
+        kept), or what ended the handle.
+        """
+        failure = self._usable_writer().failure
+        if failure is not None:
+            raise failure.again()
+        return self._blobs.put(data)
+
+    def read_blob(self, hash: str) -> bytes:
+        """The bytes of a blob, proven by the hash that `put_blob` returned for them.
+
+        Raises CorruptionError when it is missing or has other bytes, StorageError when the system
+        cannot read it, ValueError when `hash` is none.
+        """
+        return self._blobs.read(hash)
+
     # -- the rest of a handle's life --------------------------------------------------------
 
     def flush(self) -> None:
@@ -352,10 +400,16 @@ class Engine(Handle):
                 self._waiting(job.ticket)
         return writer.snapshot_seq
 
+    def publish_summary(self) -> None:
+        """Write what `summary` makes of the state now, which is else done at rotations, snapshots
+        and the close."""
+        self._hand_over(self._usable_writer().publish_summary)
+
     def prune(self) -> Pruned:
-        """Delete the segments that both snapshots cover; says what went. History before
-        `first_seq` of the result can't be read any more."""
-        pruned: Pruned = self._hand_over(self._usable_writer().prune)
+        """Delete the segments that both snapshots cover, then the blobs that nothing names any
+        more; says what went. History before `first_seq` of the result can't be read any more."""
+        writer = self._usable_writer()
+        pruned: Pruned = self._hand_over(lambda: writer.prune(self._blobs))
         return pruned
 
     def __repr__(self) -> str:
@@ -377,6 +431,11 @@ def _directory(path: str | os.PathLike[str], files: Files | None) -> str:
     if "\0" in found:
         raise SessionNotFoundError(f"{text!r} is no path: it has a NUL character.")
     return found
+
+
+def _check_mode(mode: str) -> None:
+    if mode not in ("own", "shared", "read"):
+        raise ValueError(f'mode is "own", "shared" or "read", not {mode!r}')
 
 
 def _step(preallocate: int) -> int:

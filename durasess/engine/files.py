@@ -140,6 +140,10 @@ class RealFiles(Files):
     def rmdir(self, path: str) -> None:
         _retry_interrupted(lambda: os.rmdir(path))
 
+    def chmod(self, path: str, mode: int) -> None:
+        """Set the permission bits. Not in `Files`: only a workspace's own files need it."""
+        _retry_interrupted(lambda: os.chmod(path, mode))
+
     def sync_dir(self, path: str) -> None:
         """fsync of the directory; where the system has no such thing (R14), nothing can be done."""
         if os.name == "nt":

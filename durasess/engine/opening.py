@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -37,7 +38,7 @@ SHORTEST_S = 0.05
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What opening needs to know: `lock_timeout` in seconds; `token()` gives a unique part of a
-    file name."""
+    file name. `check(state)` may refuse a state before anything is settled."""
 
     disk: files.Files
     directory: str
@@ -48,6 +49,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode
     lock_timeout: float
     token: Callable[[], str]
+    check: Callable[[Any], None] | None = None
 
     @property
     def patience(self) -> float | None:
@@ -175,6 +177,8 @@ def _recover(options: Options) -> recovery.Recovered:
         options.disk, options.directory, options.fold, at_least=options.at_least, writer=True
     )
     recovery.refuse(found)
+    if options.check is not None:
+        options.check(found.state)
     return found
 
 

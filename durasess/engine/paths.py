@@ -6,8 +6,10 @@ events_0001.jsonl[.zst]       segments, counted from 1, at least four digits
 owner, lock                   lock files, never unlinked
 quarantine/                   bytes that recovery or repair set aside
 workers/                      one locked file for each live writer that shares the session
+blobs/<hash>                  large values, named by what they hash to
 <name>.tmp                    a file being published
 snapshot.json.zst.<id>.tmp    the same, for a worker
+blobs/<hash>.<id>.tmp         the same, for a blob
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ OWNER = "owner"
 LOCK = "lock"
 QUARANTINE = "quarantine"
 WORKERS = "workers"
+BLOBS = "blobs"
 TMP = ".tmp"
 
 MAX_SEGMENT = 10**15
@@ -30,6 +33,8 @@ MAX_SEGMENT = 10**15
 
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _SEGMENT = re.compile(r"events_([0-9]{4,15})\.jsonl(\.zst)?", re.ASCII)
+_BLOB = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_BLOB_TMP = re.compile(r"([0-9a-f]{64})\.[A-Za-z0-9_-]{1,64}" + re.escape(TMP), re.ASCII)
 _DEVICES = frozenset(
     ["CON", "PRN", "AUX", "NUL", *(f"{name}{n}" for name in ("COM", "LPT") for n in range(1, 10))]
 )
@@ -52,7 +57,7 @@ _FIXED = {
     LOCK: "lock",
     QUARANTINE: "quarantine",
     WORKERS: "workers",
-    "blobs": "blobs",
+    BLOBS: "blobs",
 }
 
 
@@ -83,6 +88,27 @@ def parse(name: str) -> FileName:
 def worker(directory: str, worker_id: str) -> str:
     """The file of a writer that shares the session."""
     return join(join(directory, WORKERS), worker_id)
+
+
+def blob(directory: str, hash: str) -> str:
+    """The file of a blob."""
+    return join(join(directory, BLOBS), hash)
+
+
+def blob_tmp(directory: str, hash: str, token: str) -> str:
+    """Where a blob is written before it is published; `token` makes the name this put's own."""
+    return f"{blob(directory, hash)}.{token}{TMP}"
+
+
+def is_blob(name: str) -> bool:
+    """Whether a name in the folder of blobs is a blob's."""
+    return isinstance(name, str) and _BLOB.fullmatch(name) is not None
+
+
+def blob_of_tmp(name: str) -> str | None:
+    """The hash of the blob that was being published under this name, None for another name."""
+    match = _BLOB_TMP.fullmatch(name)
+    return None if match is None else match[1]
 
 
 def snapshot_tmp(worker_id: str | None) -> str:

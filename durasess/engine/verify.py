@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from durasess.engine import codec, files, paths, snapshot, survey
+from durasess.engine import blobs, codec, files, paths, snapshot, survey
 from durasess.engine.fold import remember
 from durasess.engine.patience import look_until_settled, vanished
 from durasess.engine.records import Place, Record
@@ -79,7 +79,14 @@ def _checked(disk: files.Files, directory: str) -> Verified:
     names = {name: paths.parse(name) for name in disk.listdir(directory)}
     report.foreign = sorted(name for name, found in names.items() if found.kind == "foreign")
     numbers = sorted({found.number for found in names.values() if found.kind == "segment"})
-    _check_log(disk, claims, report, numbers)
+    named = {
+        name: one.trailer.seq
+        for one in claims.snapshots
+        for name in blobs.named(bytes(one.document.state))
+    }
+    _check_log(disk, claims, report, numbers, named)
+    # Behind the log: a blob is there before an event names it.
+    report.damage += blobs.check(disk, directory, named)
     return report
 
 
@@ -111,9 +118,14 @@ def _snapshots(disk: files.Files, claims: survey.Claims, report: Verified) -> li
 
 
 def _check_log(
-    disk: files.Files, claims: survey.Claims, report: Verified, numbers: list[int]
+    disk: files.Files,
+    claims: survey.Claims,
+    report: Verified,
+    numbers: list[int],
+    named: dict[str, int],
 ) -> None:
-    """From the first segment of the run that recovery could need to the last."""
+    """From the first segment of the run that recovery could need to the last. What events name as
+    blobs goes into `named`."""
     first = _first_needed(claims, numbers)
     start = _start(claims, first)
     watch = frozenset(
@@ -130,6 +142,8 @@ def _check_log(
     for scan, batch in walk.batches():
         for record in batch:
             _check_event(report, scan.info().path, record, remembered)
+            for name in blobs.named(record.line):
+                named.setdefault(name, record.seq)
     report.damage += walk.damage
     report.segments = walk.segments
     report.torn = walk.torn

@@ -21,6 +21,7 @@ from durasess.engine.admission import (
     receipts,
 )
 from durasess.engine.assembly import Tenure, assemble
+from durasess.engine.blobs import Blobs
 from durasess.engine.commit import Scheduler, Ticket, Work, settle_together
 from durasess.engine.feeds import Feeds
 from durasess.engine.fold import Fold
@@ -82,6 +83,7 @@ class Writer:
             check=self._check_publish,
         )
         self._outbox = Outbox(self._live, self._log, self._turns)
+        self.worker_id = tenure.worker.worker_id if tenure.worker else ""
 
     @property
     def state(self) -> Any:
@@ -345,6 +347,12 @@ class Writer:
             return None
         return self.begin_snapshot() if self._snapshots.is_worth_it_at_close() else None
 
+    def publish_summary(self) -> None:
+        """Bring what lists show of this session up to date."""
+        self.check_usable()
+        self.check_owner()
+        self._ledger.publish_if_changed(self.state, self.place)
+
     @property
     def snapshot_seq(self) -> int:
         """The seq that the newest snapshot is of."""
@@ -362,8 +370,8 @@ class Writer:
         if self._log.is_active:
             self._log.seal()
 
-    def prune(self) -> prune.Pruned:
-        """Delete the sealed segments that both snapshots cover."""
+    def prune(self, blobs: Blobs) -> prune.Pruned:
+        """Delete the sealed segments that both snapshots cover; and blobs, if no writer shares."""
         self.check_usable()
         self.check_owner()
         if not self._snapshots.names_are_durable:
@@ -372,7 +380,8 @@ class Writer:
                 "pruned. Take a snapshot first.",
                 path=self._directory,
             )
-        return prune.prune(self._disk, self._directory, apply=True)
+        unshared = blobs if self._turns.is_last() else None
+        return prune.prune(self._disk, self._directory, apply=True, blobs=unshared)
 
     def check_usable(self) -> None:
         """Raise what ended this handle, if anything did."""

@@ -18,6 +18,7 @@ import re
 import struct
 import sys
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -769,6 +770,50 @@ def read_anchor(content: bytes, session_id: str) -> tuple[int, int]:
     return require_integer(anchor, "seq"), require_chain(anchor, "chain")
 
 
+# Blobs (§9).
+
+BLOB_NAME = re.compile(r"[0-9a-f]{64}")
+
+
+def blob_names(value: Any) -> Iterator[str]:
+    """The blobs that a value names, at any depth; `names` of a reference too."""
+    if isinstance(value, list):
+        for item in value:
+            yield from blob_names(item)
+    elif isinstance(value, dict):
+        reference = value.get("$blob") if len(value) == 1 else None
+        if isinstance(reference, dict) and is_reference(reference):
+            yield reference["hash"]
+            yield from reference.get("names", [])
+        else:
+            for item in value.values():
+                yield from blob_names(item)
+
+
+def is_reference(members: dict[str, Any]) -> bool:
+    name = members["hash"] if next(iter(members), None) == "hash" else None
+    return isinstance(name, str) and BLOB_NAME.fullmatch(name) is not None
+
+
+def check_blobs(path: Path, reading: Reading, logs: list[Log]) -> None:
+    """Every blob that is there is what its name says; every blob that is named is there."""
+    folder = path / "blobs"
+    names = filter(BLOB_NAME.fullmatch, os.listdir(folder)) if folder.is_dir() else []
+    present = set(names)
+    for name in sorted(present):
+        found = hashlib.blake2b((folder / name).read_bytes(), digest_size=32).hexdigest()
+        if found != name:
+            reading.damage.append(f"blobs/{name}:0: its content hashes to {found}")
+    needed = {name for log in logs for event in log.events for name in blob_names(event.values)}
+    for snapshot in SNAPSHOTS:
+        if reading.snapshots[snapshot] == VALID:
+            content = (path / snapshot).read_bytes()
+            state = read_snapshot(content, reading.session_id, snapshot).state
+            needed.update(blob_names(state))
+    for name in sorted(needed - present):
+        reading.damage.append(f"blobs/{name}:0: missing, though an event or a state names it")
+
+
 # The session.
 
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -800,6 +845,7 @@ def read_session(directory: str | os.PathLike[str]) -> Reading:
         before = (0, 0) if first == 1 else None
         whole = read_log(path, path.name, first, before, sealed_below)
     _fill(reading, whole, recovered, snapshot)
+    check_blobs(path, reading, [whole, recovered])
     chains = {**whole.chains, **recovered.chains}
     if snapshot is not None:
         _compare_snapshot(reading, snapshot, whole, chains, max(segments, default=0))
