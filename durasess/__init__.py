@@ -1,4 +1,4 @@
-"""Durable sessions for long-running agents: a log of events that survives a power cut."""
+"""Durable sessions for long-running agents: what a harness recorded survives a power cut."""
 
 from durasess.engine.engine import Engine
 from durasess.engine.receipt import Receipt
@@ -10,6 +10,7 @@ from durasess.errors import (
     FencedError,
     FileChangedError,
     FormatVersionError,
+    OutcomeUnknownError,
     PatchMismatchError,
     SessionClosedError,
     SessionExistsError,
@@ -19,12 +20,25 @@ from durasess.errors import (
     StorageError,
     WorkspaceNotFoundError,
 )
+from durasess.session.async_session import AsyncSession
+from durasess.session.bus import Delivery, Subscription
+from durasess.session.context import Context
+from durasess.session.masking import mask_secrets
+from durasess.session.report import SessionReport
+from durasess.session.session import Session
+from durasess.session.state import Message, SessionState, ToolState, Usage
+from durasess.session.tools import Tool
+from durasess.session.workspace import FileContent, Workspace
+from durasess.store.store import Store
 
 __version__ = "0.1.0"
 
 __all__ = (
+    "AsyncSession",
+    "Context",
     "CorruptionError",
     "Damage",
+    "Delivery",
     "Draft",
     "DurasessError",
     "Engine",
@@ -32,19 +46,32 @@ __all__ = (
     "EventRejectedError",
     "FencedError",
     "FileChangedError",
+    "FileContent",
     "FormatVersionError",
     "Holder",
+    "Message",
     "Migration",
+    "OutcomeUnknownError",
     "PatchMismatchError",
     "Receipt",
     "Recovery",
+    "Session",
     "SessionClosedError",
     "SessionExistsError",
     "SessionFailedError",
     "SessionLockedError",
     "SessionNotFoundError",
+    "SessionReport",
+    "SessionState",
     "StorageError",
+    "Store",
+    "Subscription",
+    "Tool",
+    "ToolState",
     "TornTail",
+    "Usage",
+    "Workspace",
     "WorkspaceNotFoundError",
     "__version__",
+    "mask_secrets",
 )

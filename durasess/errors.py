@@ -7,6 +7,7 @@ DurasessError
 ├── SessionClosedError      the handle was closed: open again
 ├── SessionFailedError      an earlier write failed: close and open again
 ├── FencedError             another writer took the log over: open again
+├── OutcomeUnknownError     it was started and has no result: look at the world, then settle it
 ├── EventRejectedError      the data can't be stored; nothing was written: change the data
 ├── CorruptionError         bytes break a rule of FORMAT.md: inspect, then repair
 ├── FormatVersionError      written by a newer durasess: upgrade
@@ -30,6 +31,7 @@ __all__ = (
     "FencedError",
     "FileChangedError",
     "FormatVersionError",
+    "OutcomeUnknownError",
     "PatchMismatchError",
     "SessionClosedError",
     "SessionExistsError",
@@ -124,6 +126,10 @@ class SessionFailedError(DurasessError):
 
 class FencedError(DurasessError):
     """Another writer, or a hand, changed the log under this handle; it writes no more."""
+
+
+class OutcomeUnknownError(DurasessError):
+    """An operation was started and has no result, so it is not run again by itself (P9)."""
 
 
 class EventRejectedError(DurasessError):

@@ -50,7 +50,8 @@ def test_package_says_that_it_is_typed() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_public_name_has_a_docstring_of_its_own(name: str) -> None:
     found = getattr(durasess, name)
-    assert (vars(found).get("__doc__") or "").strip(), name
+    text = found.__doc__ if inspect.isfunction(found) else vars(found).get("__doc__")
+    assert (text or "").strip(), name
 
 
 @pytest.mark.parametrize("name", NAMES)

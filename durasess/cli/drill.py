@@ -10,7 +10,7 @@ from random import Random
 
 import msgspec
 
-from durasess.cli import drill_source, file_system, options
+from durasess.cli import drill_source, options
 from durasess.cli.blocks import Block, Column, Fact, Facts, Notes, Row, Table, count, number
 from durasess.cli.drill_rounds import Drill, Result, WriterResult
 from durasess.cli.drill_shared import SharedDrill
@@ -18,6 +18,7 @@ from durasess.cli.drill_source import WRITERS_MAX, Source
 from durasess.cli.output import DAMAGE, SOUND, Output
 from durasess.engine import files, paths
 from durasess.errors import StorageError
+from durasess.store import file_system
 
 KILLS = 40
 

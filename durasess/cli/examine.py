@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from durasess.cli import file_system, holders, layout, salvage
+from durasess.cli import holders, layout, salvage
 from durasess.cli.blocks import Tone
 from durasess.cli.holders import LockLook
 from durasess.cli.layout import Entry
@@ -20,6 +20,7 @@ from durasess.engine import files, meta, paths, verify
 from durasess.engine.types import FORMAT, Damage, LineError, SegmentInfo, TornTail
 from durasess.engine.verify import SnapshotInfo, Verified
 from durasess.errors import DurasessError, FormatVersionError, SessionNotFoundError
+from durasess.store import file_system
 
 STATUS = {"sound": SOUND, "torn tail": SOUND, "damage": DAMAGE, "unreadable": UNREADABLE}
 TONE: dict[str, Tone] = {

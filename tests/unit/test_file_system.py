@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from durasess.cli.file_system import FileSystem, file_system_of
+from durasess.store.file_system import FileSystem, file_system_of
 
 MOUNTS = r"""
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw

@@ -1,0 +1,144 @@
+"""Opening a session of the session layer by length of its history, compacted or not (P8).
+
+Goal: 100,000 events within 1.5 times of 1,000 with the default resident window. And what a tool
+call costs: its start and its result, each durable, beside two bare durable writes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks import measure
+from durasess import Draft, Engine, Session, Store
+from durasess.cli.workload import generate_events
+from durasess.session import events
+from durasess.session.migrations import MIGRATIONS
+from durasess.session.reducer import Reducer
+from durasess.session.report import summary
+from durasess.session.state import SessionState
+
+SIZES = (1_000, 100_000)
+
+
+def drafts(count: int, *, compact_every: int = 0) -> Iterator[Draft]:
+    """`count` events of turns: request, reply with a call, start, result, reply, end."""
+    texts = itertools.cycle([str(data)[:2000] for _, data in generate_events(1, count=300)])
+    yield Draft("session_created", {"title": "a long task"})
+    seq = 1
+    for number in itertools.count(1):
+        run, call = f"run_{number}", f"call_{number}"
+        asked = {"call_id": call, "name": "read_file", "arguments": {"path": f"{number}.py"}}
+        usage = {"prompt": 100, "completion": 10, "total": 110}
+        turn = [
+            Draft("run_started", {"request": next(texts)}, run),
+            Draft(
+                "assistant_message",
+                {"content": "Reading.", "tool_calls": [asked], "usage": usage},
+                run,
+            ),
+            Draft("tool_started", {"effect": "read_only"}, run, call),
+            Draft("tool_result", {"output": next(texts)}, run, call),
+            Draft("assistant_message", {"content": next(texts), "usage": usage}, run),
+            Draft("run_finished", {"status": "succeeded"}, run),
+        ]
+        if compact_every and number % compact_every == 0:
+            told = {"summary": f"{number} turns so far", "through": seq}
+            turn.append(Draft("context_compacted", told))
+        for draft in turn:
+            if seq >= count:
+                return
+            seq += 1
+            yield draft
+
+
+def build(root: Path, session_id: str, count: int, *, compact_every: int = 0) -> None:
+    """The session on disk, left as a kill would leave it. By the engine, in large batches."""
+    reducer = Reducer()
+    engine = Engine.open(
+        root / session_id,
+        initial=reducer.initial,
+        apply=reducer.apply,
+        schema_version=events.SCHEMA_VERSION,
+        migrations=MIGRATIONS,
+        state_type=SessionState,
+        summary=summary,
+    )
+    following = drafts(count, compact_every=compact_every)
+    while batch := list(itertools.islice(following, 250)):
+        engine.append_many(batch)
+    engine.flush()
+    engine.abandon()
+
+
+def ready(store: Store, session_id: str, count: int) -> None:
+    """Open for writing until the next context could be made, and let go as a kill would."""
+    session = store.open(session_id)
+    assert session.last_seq >= count
+    session.core.engine.abandon()
+
+
+def open_ratio(root: Path, sizes: tuple[int, ...], *, rounds: int) -> dict[str, float]:
+    """Median seconds until ready for each size, plain and compacted, taking turns."""
+    os.makedirs(root)
+    store = Store(root)
+    calls = {}
+    for size in sizes:
+        for name, every in (("plain", 0), ("compacted", 40)):
+            session_id = f"{name}{size}"
+            build(root, session_id, size, compact_every=every)
+            ready(store, session_id, size)
+            calls[f"{name} {size}"] = lambda session_id=session_id, size=size: ready(
+                store, session_id, size
+            )
+    return measure.interleaved(calls, rounds=rounds)
+
+
+def call_once(session: Session, run, number: int) -> None:
+    """One tool call: its start and its result."""
+    with run.tool(f"c{number}") as call:
+        call.result("done")
+
+
+def call_ratio(root: Path, *, rounds: int) -> dict[str, float]:
+    """Median seconds of a tool call, two durable events, and of two bare durable writes."""
+    os.makedirs(root)
+    fd = os.open(root / "bare", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+    line = b"x" * 250 + b"\n"
+
+    def bare() -> None:
+        for _ in range(2):
+            os.write(fd, line)
+            os.fdatasync(fd)
+
+    with Store(root).create("calls") as session, session.run("go") as run:
+        for first in range(0, rounds, 500):
+            asked = [
+                {"call_id": f"c{number}", "name": "t"}
+                for number in range(first, min(first + 500, rounds))
+            ]
+            run.assistant(tool_calls=asked)
+        following = itertools.count()
+        found = measure.interleaved(
+            {"bare": bare, "durasess": lambda: call_once(session, run, next(following))},
+            rounds=rounds,
+        )
+    os.close(fd)
+    return found
+
+
+@pytest.mark.benchmark(group="sessions")
+def test_open_a_session(benchmark, tmp_path: Path) -> None:
+    build(tmp_path, "s", 1000)
+    store = Store(tmp_path)
+    benchmark(lambda: ready(store, "s", 1000))
+
+
+def test_every_size_is_ready(tmp_path: Path) -> None:
+    found = open_ratio(tmp_path / "store", (100, 1000), rounds=1)
+    assert set(found) == {"plain 100", "compacted 100", "plain 1000", "compacted 1000"}
+    assert set(call_ratio(tmp_path / "calls", rounds=5)) == {"bare", "durasess"}

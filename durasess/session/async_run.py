@@ -1,0 +1,193 @@
+"""A run as a context manager, for tasks of an event loop; see run.py."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from durasess.engine.receipt import Receipt
+from durasess.errors import StorageError
+from durasess.session import call_operations, run_operations
+from durasess.session.async_call import AsyncToolCall, once
+from durasess.session.async_stream import AsyncStream
+from durasess.session.core import Core
+from durasess.session.endings import ENDS_THE_HANDLE, run_ending
+from durasess.session.planned_write import PlannedWrite
+from durasess.session.state import RunStatus, ToolState
+from durasess.session.tools import Tool
+
+if TYPE_CHECKING:
+    from durasess.session.async_session import AsyncSession
+
+
+class AsyncRun:
+    """`Run` with coroutines for methods; in an `async with` block."""
+
+    def __init__(
+        self,
+        session: AsyncSession,
+        core: Core,
+        request: Any,
+        *,
+        run_id: str | None,
+        resumes: str,
+        code_version: str,
+    ) -> None:
+        self._session = session
+        self._core = core
+        self._request = request
+        self._wanted_id = run_id
+        self._resumes = resumes
+        self._code_version = code_version
+        self._ended = False
+        self.run_id = ""
+
+    async def start(self) -> Self:
+        """Begin the run outside of a `with` block; `finish` ends it."""
+        self.run_id = await self._core.run_async(
+            run_operations.start(
+                self._core,
+                self._request,
+                run_id=self._wanted_id,
+                resumes=self._resumes,
+                code_version=self._code_version,
+            )
+        )
+        await self._publish()
+        return self
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._ended or isinstance(error, ENDS_THE_HANDLE):
+            return
+        status, text, reason = run_ending(error)
+        try:
+            await self.finish(status, error=text, reason=reason)
+        except ENDS_THE_HANDLE:
+            # The next open finds the run open and says what became of it.
+            if error is None:
+                raise
+
+    async def finish(
+        self, status: RunStatus = "succeeded", *, error: str = "", reason: str = ""
+    ) -> None:
+        """End the run before the block does."""
+        await self._core.run_async(
+            run_operations.finish(self._core, self.run_id, status, error=error, reason=reason)
+        )
+        self._ended = True
+        await self._publish()
+
+    async def _publish(self) -> None:
+        """Lists show the run at once. They can do without: the log has it."""
+        with contextlib.suppress(StorageError):
+            await asyncio.to_thread(self._core.engine.publish_summary)
+
+    async def user(self, content: Any, *, event_id: str | None = None) -> Receipt:
+        """Another message of the user: a text, or a list of content parts."""
+        return await self._core.run_async(
+            run_operations.say(self._core, self.run_id, content, event_id=event_id)
+        )
+
+    async def assistant(
+        self,
+        content: Any = "",
+        *,
+        tool_calls: Iterable[Any] | None = None,
+        usage: Any = None,
+        raw: Any = None,
+        model: str = "",
+        event_id: str | None = None,
+    ) -> list[ToolState]:
+        """The model's reply; returns the calls it asks for, pending.
+
+        `tool_calls`: {"call_id", "name", "arguments"} or a provider's own shape. `usage`: what the
+        provider counted for this reply (usage.normalized). `raw`: {"provider", "item"}, what it
+        sent, to be sent back as it is.
+        """
+        return await self._core.run_async(
+            run_operations.reply(
+                self._core,
+                self.run_id,
+                content,
+                tool_calls=tool_calls,
+                reported=usage,
+                raw=raw,
+                model=model,
+                event_id=event_id,
+            )
+        )
+
+    def stream(self) -> AsyncStream:
+        """A reply that comes in pieces, folded into one message."""
+        return AsyncStream(self._core, self.run_id)
+
+    def tool(
+        self, call_id: str, *, tool: Tool | None = None, plan: PlannedWrite | None = None
+    ) -> AsyncToolCall:
+        """The execution of a call, by its id (the nearest pending one) or its key.
+
+        `tool` stands for the store's declaration. `plan` is a write to the workspace that the body
+        will apply: what it is going to do is recorded before, so that recovery can tell whether it
+        happened.
+        """
+        writes = [plan.record()] if plan is not None else []
+        return AsyncToolCall(self._core, self.run_id, call_id, tool, writes)
+
+    async def ask_approval(self, call_id: str, prompt: str = "") -> None:
+        """The call may not start before `session.approve` or `session.deny`, in any process, also
+        after a restart."""
+        await self._core.run_async(
+            call_operations.ask_approval(self._core, self.run_id, call_id, prompt)
+        )
+
+    async def once(
+        self,
+        operation_id: str,
+        function: Callable[[], Awaitable[Any]],
+        *,
+        name: str = "once",
+        arguments: Any = None,
+        tool: Tool | None = None,
+    ) -> Any:
+        """Call `function` once in this session's life and return its result, as it was recorded;
+        later calls return that. Raises what it raises (then it may be tried again), and
+        OutcomeUnknownError when it was begun and nobody knows how it ended."""
+        return await once(
+            self._core,
+            self.run_id,
+            operation_id,
+            function,
+            name=name,
+            arguments=arguments,
+            tool=tool,
+        )
+
+    async def usage(self, reported: Any, *, counter: str = "") -> Receipt:
+        """Usage that belongs to no reply. With the name of a `counter`, what it reports is
+        cumulative, and may start again from 0."""
+        return await self._core.run_async(
+            run_operations.record_usage(self._core, self.run_id, reported, counter=counter)
+        )
+
+    @contextlib.asynccontextmanager
+    async def child(
+        self, *, call_id: str | None = None, **options: Any
+    ) -> AsyncIterator[AsyncSession]:
+        """A session of its own that works for this run; its id is recorded here before it is made.
+
+        `options` are those of `Store.create`. When the block ends, how its last run ended and its
+        last answer are recorded here.
+        """
+        async with self._session.child(run_id=self.run_id, call_id=call_id, **options) as made:
+            yield made

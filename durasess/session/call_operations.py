@@ -1,0 +1,233 @@
+"""What a tool call writes: its start before the effect, its result after it, or that nobody knows.
+
+Each operation is a generator that yields batches (core.Operation).
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+from durasess.errors import EventRejectedError, OutcomeUnknownError
+from durasess.session import events
+from durasess.session.core import Core, Emission, Operation, draft
+from durasess.session.endings import error_text
+from durasess.session.pairing import detached_key, find_call
+from durasess.session.state import SessionState, ToolState
+from durasess.session.tools import Tool
+
+TRACEBACK_CHARACTERS = 8000
+"""Of a traceback that are recorded, the last ones."""
+
+NO_RESULT = "the tool ended without a result"
+
+
+def find(core: Core, call_id: str, statuses: tuple[str, ...]) -> ToolState | None:
+    """The call with this id or key, as it is now for all who write."""
+    found = _find(core.state, call_id, statuses)
+    if found is None or found.status not in statuses:
+        # Another process may have decided.
+        core.engine.refresh()
+        found = _find(core.state, call_id, statuses)
+    return found
+
+
+def _find(state: SessionState, call_id: str, statuses: tuple[str, ...]) -> ToolState | None:
+    return state.tool_states.get(call_id) or find_call(state, call_id, statuses=statuses)
+
+
+def start(
+    core: Core, run_id: str, call_id: str, *, tool: Tool | None, writes: list[dict[str, Any]]
+) -> Operation[ToolState]:
+    """Say that the call begins; when this returns, that is durable and the effect may happen."""
+    call = find(core, call_id, ("pending",))
+    if call is not None and tool is None:
+        tool = core.tools.get(call.name)
+    data = events.ToolStarted(
+        key=call.key if call is not None else "",
+        operation_id=_operation_id(core, call),
+        effect=tool.effect if tool is not None else "unsafe",
+        timeout_s=tool.timeout_s if tool is not None else 0.0,
+        attempt=call.attempt + 1 if call is not None else 1,
+        writes=writes,
+        worker_id=core.engine.worker_id,
+    )
+    yield Emission([draft(data, run_id=run_id, call_id=call.call_id if call else call_id)])
+    assert call is not None
+    return core.state.tool_states[call.key]
+
+
+def _operation_id(core: Core, call: ToolState | None) -> str:
+    """Stays the same when the call is offered again, and is no other session's."""
+    if call is None:
+        return ""
+    return call.operation_id or f"{core.engine.session_id}:{call.key}"
+
+
+def finish(core: Core, call: ToolState, output: Any, *, ok: bool) -> Operation[None]:
+    """The call's result. One that cannot be recorded closes the call as failed, and is raised:
+    EventRejectedError."""
+    data = events.ToolResult(output=output, ok=ok, key=call.key)
+    try:
+        yield Emission([draft(data, run_id=call.run_id, call_id=call.call_id)])
+    except EventRejectedError as error:
+        if not _is_open(core, call):
+            raise
+        text = f"the tool ran, but its result could not be recorded: {error}"
+        failed = events.ToolResult(output=text, ok=False, key=call.key, error=_described(error))
+        yield Emission([draft(failed, run_id=call.run_id, call_id=call.call_id)])
+        raise
+
+
+def _is_open(core: Core, call: ToolState) -> bool:
+    return core.state.tool_states[call.key].status in ("running", "waiting")
+
+
+def fail(core: Core, call: ToolState, error: BaseException) -> Operation[None]:
+    """The body raised: the error's text is the result. Never pickled, so whatever the exception is,
+    it can be read back."""
+    described = _described(error)
+    data = events.ToolResult(output=error_text(error), ok=False, key=call.key, error=described)
+    yield Emission([draft(data, run_id=call.run_id, call_id=call.call_id)])
+
+
+def _described(error: BaseException) -> dict[str, str]:
+    kind = type(error)
+    try:
+        lines = "".join(traceback.format_exception(error))
+    except Exception:
+        lines = ""
+    return {
+        "type": f"{kind.__module__}.{kind.__qualname__}",
+        "message": error_text(error),
+        "traceback": lines[-TRACEBACK_CHARACTERS:],
+    }
+
+
+def unknown(core: Core, call: ToolState, reason: str, *, by: str) -> Operation[None]:
+    """Nobody knows whether the effect happened."""
+    data = events.ToolRecovery(outcome="uncertain", key=call.key, reason=reason, by=by)
+    yield Emission([draft(data, run_id=call.run_id, call_id=call.call_id)])
+
+
+def wait_for_callback(core: Core, call: ToolState, prompt: str) -> Operation[None]:
+    """The result will come from outside, perhaps after a restart."""
+    data = events.CallbackRequested(key=call.key, prompt=prompt)
+    yield Emission([draft(data, run_id=call.run_id, call_id=call.call_id)])
+
+
+def ask_approval(core: Core, run_id: str, call_id: str, prompt: str) -> Operation[None]:
+    """The call may not start before somebody decided."""
+    call = find(core, call_id, ("pending",))
+    data = events.ApprovalRequested(key=call.key if call else "", prompt=prompt)
+    yield Emission([draft(data, run_id=run_id, call_id=call.call_id if call else call_id)])
+
+
+def decide(
+    core: Core, call_id: str, *, approved: bool, by: str, comment: str
+) -> Operation[ToolState]:
+    """Answer a call that waits for approval. One that is denied has that as its result."""
+    call = find(core, call_id, ("waiting",))
+    key, run_id, name = (call.key, call.run_id, call.call_id) if call else ("", "", call_id)
+    decision = events.ApprovalDecided(approved=approved, key=key, by=by, comment=comment)
+    drafts = [draft(decision, run_id=run_id, call_id=name)]
+    if not approved:
+        text = f"denied{f' by {by}' if by else ''}{f': {comment}' if comment else ''}"
+        denied = events.ToolResult(output=text, ok=False, key=key)
+        drafts.append(draft(denied, run_id=run_id, call_id=name))
+    yield Emission(drafts)
+    assert call is not None
+    return core.state.tool_states.get(call.key, call)
+
+
+def answer(core: Core, call_id: str, output: Any, *, ok: bool) -> Operation[ToolState]:
+    """The result of a call that ends outside of its process: a callback, a late answer."""
+    call = find(core, call_id, ("waiting", "running", "uncertain", "pending", "not_started"))
+    if call is None:
+        data = events.ToolResult(output=output, ok=ok)
+        yield Emission([draft(data, call_id=call_id)])
+        raise AssertionError("a result of no call was taken")
+    yield from finish(core, call, output, ok=ok)
+    return core.state.tool_states.get(call.key, call)
+
+
+def settle(
+    core: Core, key: str, outcome: str, *, output: Any, reason: str, by: str
+) -> Operation[ToolState]:
+    """Decide what became of a call: applied, not_applied, abandoned; or offer it again: rerun."""
+    call = find(core, key, ("uncertain", "running", "waiting", "not_started", "pending"))
+    if call is not None and outcome == "rerun" and call.masked and key not in core.originals:
+        raise EventRejectedError(
+            f"event rejected: the call {call.call_id!r} cannot run again: {len(call.masked)} of "
+            "its arguments were secrets and are not recorded. Settle it, and let the model ask "
+            "anew. Nothing was written."
+        )
+    data = events.ToolRecovery(
+        outcome=outcome, key=call.key if call else "", reason=reason, by=by, output=output
+    )
+    name, run_id = (call.call_id, call.run_id) if call else (key, "")
+    yield Emission([draft(data, run_id=run_id, call_id=name)])
+    assert call is not None
+    return core.state.tool_states.get(call.key, call)
+
+
+def start_once(
+    core: Core, run_id: str, operation_id: str, *, name: str, tool: Tool, arguments: Any
+) -> Operation[ToolState | int]:
+    """Begin an operation that must happen once; the seq of its result when it did already.
+    OutcomeUnknownError when it was begun and nobody knows what became of it."""
+    core.engine.refresh()
+    seq = recorded_seq(core, operation_id)
+    if seq is not None:
+        return seq
+    key = detached_key(operation_id)
+    call = core.state.tool_states.get(key)
+    if call is not None and call.status in ("running", "uncertain", "waiting"):
+        raise OutcomeUnknownError(
+            f"{core.engine.path}: operation {operation_id!r} was started at seq "
+            f"{call.started_seq} ({call.started_at}) and has no result: it is {call.status}. It is "
+            'not run again by itself. Look at the world, then settle it: open_calls, settle("appli'
+            'ed" | "not_applied" | "abandoned"), rerun().',
+            path=core.engine.path,
+            seq=call.started_seq,
+        )
+    data = events.ToolStarted(
+        key=key,
+        operation_id=operation_id,
+        effect=tool.effect,
+        timeout_s=tool.timeout_s,
+        attempt=call.attempt + 1 if call is not None else 1,
+        worker_id=core.engine.worker_id,
+        detached=True,
+        name=name,
+        arguments=arguments,
+    )
+    yield Emission([draft(data, run_id=run_id, call_id=key)])
+    return core.state.tool_states[key]
+
+
+def recorded_seq(core: Core, operation_id: str) -> int | None:
+    """The seq of the result of an operation. Those that the state has no room for are looked up in
+    the log."""
+    state = core.state
+    seq = state.operations.get(operation_id)
+    if seq is not None or not state.operations_left_out:
+        return seq
+    key = detached_key(operation_id)
+    for event in core.engine.events():
+        if event.call_id == key and _ends_operation(event.type, event.data):
+            seq = event.seq
+    return seq
+
+
+def _ends_operation(kind: str, data: Any) -> bool:
+    if not isinstance(data, dict):
+        return False
+    if kind == "tool_recovery":
+        return data.get("outcome") == "applied"
+    return kind == "tool_result" and data.get("ok", True) is True
+
+
+def recorded_output(core: Core, seq: int) -> Any:
+    """The result of an operation as it was recorded."""
+    return core.resolved(core.event_at(seq).data.get("output"))

@@ -1,0 +1,238 @@
+"""What the synchronous and the asynchronous session share: drafts made ready, written, read back.
+
+An operation is a generator: it yields what is to be written and gets the receipts, so that one text
+serves callers that wait in a thread and callers that wait in an event loop. What each operation
+writes is in run_operations and call_operations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from durasess.engine import values
+from durasess.engine.engine import Engine
+from durasess.engine.receipt import Receipt
+from durasess.engine.types import Draft, Event
+from durasess.errors import StorageError
+from durasess.session import events, out_of_line
+from durasess.session.custom import Custom
+from durasess.session.masking import Masked
+from durasess.session.reducer import Reducer
+from durasess.session.state import SessionState
+from durasess.session.tools import Tool
+
+Mask = Callable[[Any], Masked]
+"""Takes data, returns it without its secrets and where they were."""
+
+_OPEN_FIELDS = frozenset(
+    [
+        "arguments",
+        "completed",
+        "content",
+        "evidence",
+        "next",
+        "output",
+        "pending",
+        "raw",
+        "request",
+        "result",
+        "value",
+    ]
+)
+"""Of known events; each may hold a reference to a large value."""
+
+T = TypeVar("T")
+
+
+class Emission(NamedTuple):
+    """Events to be written as one batch."""
+
+    drafts: Sequence[Draft]
+    durable: bool = True
+
+
+Operation = Generator[Emission, list[Receipt], T]
+
+
+def draft(
+    data: events.EventData,
+    *,
+    run_id: str | None = None,
+    call_id: str | None = None,
+    event_id: str | None = None,
+) -> Draft:
+    """An event of a known type."""
+    kind = events.TYPE_OF[type(data)]
+    return Draft(kind, events.plain(data), run_id or None, call_id or None, event_id)
+
+
+class Core:
+    """An open engine with all that a session adds to what it writes and reads.
+
+    `originals` are arguments of calls as they were before they were masked, by key: a running tool
+    gets them, the record does not. `clock()` is in nanoseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        reducer: Reducer,
+        tools: Mapping[str, Tool],
+        *,
+        mask: Mask | None,
+        blob_bytes: int,
+        worker: dict[str, Any],
+        clock: Callable[[], int],
+    ) -> None:
+        self.engine = engine
+        self.reducer = reducer
+        self.tools = tools
+        self.worker = worker
+        self.clock = clock
+        self.originals: dict[str, Any] = {}
+        self._mask = mask
+        self._blob_bytes = blob_bytes
+
+    @property
+    def state(self) -> SessionState:
+        """After the newest durable event."""
+        found: SessionState = self.engine.state
+        return found
+
+    @property
+    def custom(self) -> Custom:
+        """The program's own reducers and versions."""
+        return self.reducer.custom
+
+    def run(self, operation: Operation[T]) -> T:
+        """Carry an operation out, waiting in this thread."""
+        try:
+            emission = next(operation)
+            while True:
+                try:
+                    receipts = self._append(emission)
+                except BaseException as error:
+                    emission = operation.throw(error)
+                else:
+                    emission = operation.send(receipts)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+
+    def _append(self, emission: Emission) -> list[Receipt]:
+        drafts = [self.prepared(one) for one in emission.drafts]
+        return self.engine.append_many(drafts, durable=emission.durable)
+
+    async def run_async(self, operation: Operation[T]) -> T:
+        """Carry an operation out, waiting in this event loop."""
+        try:
+            emission = next(operation)
+            while True:
+                try:
+                    receipts = await self._append_async(emission)
+                except BaseException as error:
+                    emission = operation.throw(error)
+                else:
+                    emission = operation.send(receipts)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+
+    async def _append_async(self, emission: Emission) -> list[Receipt]:
+        if any(_is_large(one.data, self._blob_bytes) for one in emission.drafts):
+            # It goes into files of its own, which would hold up every other task.
+            drafts = await asyncio.to_thread(
+                lambda: [self.prepared(one) for one in emission.drafts]
+            )
+        else:
+            drafts = [self.prepared(one) for one in emission.drafts]
+        return await self.engine.append_many_async(drafts, durable=emission.durable)
+
+    def prepared(self, one: Draft) -> Draft:
+        """The draft as it is recorded: secrets masked, large values out of line."""
+        data = self.masked(one.data)
+        if self._blob_bytes:
+            data = self._small(one.type, data)
+        if data is one.data:
+            return one
+        return Draft(one.type, data, one.run_id, one.call_id, one.event_id)
+
+    def _small(self, kind: str, data: Any) -> Any:
+        """Of a known type only the fields that may hold anything: the others keep their types."""
+        if kind not in events.TYPES:
+            return self._stored(data)
+        if not isinstance(data, dict):
+            return data
+        changed = {
+            name: self._stored(value) for name, value in data.items() if name in _OPEN_FIELDS
+        }
+        if isinstance(data.get("tool_calls"), list):
+            changed["tool_calls"] = [self._small_call(call) for call in data["tool_calls"]]
+        return {**data, **changed}
+
+    def _small_call(self, call: Any) -> Any:
+        if not isinstance(call, dict) or "arguments" not in call:
+            return call
+        return {**call, "arguments": self._stored(call["arguments"])}
+
+    def _stored(self, value: Any) -> Any:
+        return out_of_line.store_large(value, self.engine.put_blob, threshold=self._blob_bytes)
+
+    def masked(self, data: Any) -> Any:
+        """The data without its secrets; an object says where they were."""
+        if self._mask is None:
+            return data
+        found = self._mask(values.plain(data))
+        if not found.paths:
+            return data
+        if not isinstance(found.value, dict):
+            return found.value
+        before = found.value.get("masked")
+        paths = [*(before if isinstance(before, list) else []), *found.paths]
+        return {**found.value, "masked": paths}
+
+    def mask_arguments(self, arguments: Any) -> Masked:
+        """What is recorded of a call's arguments."""
+        if self._mask is None:
+            return Masked(arguments, [])
+        return self._mask(values.plain(arguments))
+
+    def resolved(self, value: Any) -> Any:
+        """A value with what is out of line put back into it, read and verified."""
+        return out_of_line.load(value, self.engine.read_blob)
+
+    def event_at(self, seq: int) -> Event:
+        """One event of the log. StorageError when it was pruned."""
+        try:
+            for event in self.engine.events(after=seq - 1):
+                return event
+        except ValueError as error:
+            raise StorageError(
+                f"{self.engine.path}: seq {seq} was pruned: {error}",
+                path=self.engine.path,
+                seq=seq,
+            ) from error
+        raise StorageError(
+            f"{self.engine.path}: there is no seq {seq}.", path=self.engine.path, seq=seq
+        )
+
+
+def _is_large(data: Any, limit: int) -> bool:
+    """Whether something in it may go out of line; rather yes than a long look."""
+    waiting = [data]
+    looked = 0
+    while waiting:
+        value = waiting.pop()
+        looked += 1
+        if looked > 1000:
+            return True
+        if isinstance(value, str | bytes | bytearray | memoryview):
+            if len(value) * 4 > limit:
+                return True
+        elif isinstance(value, Mapping):
+            waiting += value.values()
+        elif isinstance(value, list | tuple):
+            waiting += value
+    return False

@@ -1,0 +1,47 @@
+"""How the body of a run or of a call ended → what is recorded. The same for threads and tasks."""
+
+from __future__ import annotations
+
+import asyncio
+
+from durasess.errors import (
+    FencedError,
+    SessionClosedError,
+    SessionFailedError,
+)
+from durasess.session.state import RunStatus, ToolState
+
+ENDS_THE_HANDLE = (SessionFailedError, FencedError, SessionClosedError)
+"""Behind these nothing can be recorded any more: the next open finds what was open."""
+
+
+def run_ending(error: BaseException | None) -> tuple[RunStatus, str, str]:
+    """Status, error and reason of a run whose body ended so."""
+    if error is None:
+        return "succeeded", "", ""
+    text = error_text(error)
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled", "", "it was cancelled"
+    if isinstance(error, Exception):
+        return "failed", text, ""
+    return "interrupted", "", f"interrupted by {text}"
+
+
+def error_text(error: BaseException) -> str:
+    """`ValueError: what it says`, whatever the exception's own code does."""
+    name = type(error).__name__
+    try:
+        said = str(error)
+    except Exception:
+        return name
+    return f"{name}: {said}" if said else name
+
+
+def call_ending(error: BaseException, call: ToolState, *, seconds: float) -> tuple[str, str]:
+    """("failed", "") when the tool said no; ("unknown", reason) when its effect may have happened:
+    it was interrupted, or raised after its time limit."""
+    if not isinstance(error, Exception):
+        return "unknown", f"interrupted by {error_text(error)}"
+    if call.timeout_s and seconds > call.timeout_s:
+        return "unknown", f"its time limit of {call.timeout_s:g} s is over ({error_text(error)})"
+    return "failed", ""

@@ -1,0 +1,48 @@
+"""Which call an event is about: a call arms its id, what follows finds the nearest armed one.
+
+Providers repeat ids: one constant for every call, or the same in each turn. So a call's own key
+decides where an event has it; where it has only the provider's id, the newest message that asked
+for it does, and in that its first call that fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from durasess.session.state import OPEN_CALLS, SessionState, ToolState
+
+
+def call_key(seq: int, index: int) -> str:
+    """The key of an assistant message's call: unique in the session."""
+    return f"{seq}.{index}"
+
+
+def detached_key(operation_id: str) -> str:
+    """The key of a call that no message asked for."""
+    return f"once:{operation_id}"
+
+
+def find_call(
+    state: SessionState,
+    call_id: str | None,
+    key: str = "",
+    *,
+    statuses: Collection[str] = OPEN_CALLS,
+) -> ToolState | None:
+    """The call with this key; else, of those with this id in one of `statuses`, the first of the
+    newest message; else the newest with this id whatever its status. None when there is none."""
+    if key:
+        return state.tool_states.get(key)
+    if call_id is None:
+        return None
+    found: ToolState | None = None
+    other: ToolState | None = None
+    for call in state.tool_states.values():
+        if call.call_id != call_id:
+            continue
+        if call.status in statuses:
+            if found is None or call.seq > found.seq:
+                found = call
+        elif other is None or call.seq >= other.seq:
+            other = call
+    return found if found is not None else other

@@ -1,0 +1,261 @@
+"""How runs, messages, usage and compactions change the state: one pure function for each type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from durasess.engine.types import Event
+from durasess.session import events, usage
+from durasess.session.out_of_line import is_reference, preview
+from durasess.session.pairing import call_key
+from durasess.session.residency import hide, with_message, without_before, without_behind
+from durasess.session.state import (
+    COMPACTIONS_KEPT,
+    OPEN_CALLS,
+    RECENT_RUNS,
+    Compaction,
+    Message,
+    Notice,
+    Partial,
+    Run,
+    SessionState,
+    ToolState,
+    Usage,
+)
+
+REQUEST_CHARACTERS = 200
+"""Of a run's request that the state keeps; the message has all of it."""
+
+
+def run_started(
+    state: SessionState, event: Event, data: events.RunStarted, resident: int
+) -> SessionState:
+    """A run begins; its request is a user's message."""
+    open_run = state.open_run
+    if open_run is not None:
+        # No writer of ours does this; a log made by hand may.
+        state = _ended(state, event, open_run, "interrupted", "", "another run began")
+    run = Run(
+        run_id=event.run_id or f"run_{state.counts.runs + 1}",
+        seq=event.seq,
+        started_at=event.ts,
+        request=beginning(data.request),
+        worker=data.worker,
+        code_version=data.code_version,
+        resumes=data.resumes,
+    )
+    state = replace(
+        state,
+        runs=[*state.runs, run][-RECENT_RUNS - 1 :],
+        counts=replace(state.counts, runs=state.counts.runs + 1),
+    )
+    if state.meta.status == "completed":
+        state = replace(state, meta=replace(state.meta, status="active"))
+    if data.request is None:
+        return state
+    message = Message(seq=event.seq, role="user", content=data.request, run_id=run.run_id)
+    return _said(state, message, resident)
+
+
+def beginning(content: Any) -> str:
+    """The first characters of a message's text, on one line."""
+    if is_reference(content):
+        return preview(content)
+    if isinstance(content, list):
+        texts = [part.get("text") for part in content if isinstance(part, dict)]
+        content = " ".join(text for text in texts if isinstance(text, str))
+    if not isinstance(content, str):
+        return ""
+    return " ".join(content[: REQUEST_CHARACTERS * 2].split())[:REQUEST_CHARACTERS]
+
+
+def user_message(
+    state: SessionState, event: Event, data: events.UserMessage, resident: int
+) -> SessionState:
+    """Somebody said something."""
+    message = Message(
+        seq=event.seq,
+        role="user",
+        content=data.content,
+        run_id=event.run_id or "",
+        raw=data.raw,
+    )
+    return _said(state, message, resident)
+
+
+def message_delta(
+    state: SessionState, event: Event, data: events.MessageDelta, resident: int
+) -> SessionState:
+    """A piece of a reply; it becomes a message when the reply ends, or is cut off."""
+    run_id = event.run_id or ""
+    if state.partial is None or state.partial.run_id != run_id:
+        return replace(state, partial=Partial(run_id, event.seq, [data.text]))
+    state.partial.chunks.append(data.text)
+    return state
+
+
+def assistant_message(
+    state: SessionState, event: Event, data: events.AssistantMessage, resident: int
+) -> SessionState:
+    """The model's reply: its calls are armed, its usage counts, and it has been told what there was
+    to tell."""
+    run_id = event.run_id or ""
+    calls = dict(state.tool_states)
+    keys = []
+    for index, asked in enumerate(data.tool_calls):
+        key = call_key(event.seq, index)
+        keys.append(key)
+        calls[key] = ToolState(
+            key=key,
+            call_id=asked.call_id,
+            name=asked.name,
+            arguments=asked.arguments,
+            status="pending",
+            seq=event.seq,
+            run_id=run_id,
+            operation_id=asked.operation_id,
+            masked=asked.masked,
+        )
+    message = Message(
+        seq=event.seq,
+        role="assistant",
+        content=data.content,
+        run_id=run_id,
+        calls=keys,
+        raw=data.raw,
+        partial=data.partial,
+    )
+    state = replace(
+        state,
+        tool_states=calls,
+        notice=None,
+        partial=None,
+        counts=replace(state.counts, calls=state.counts.calls + len(keys)),
+    )
+    state = _used(state, run_id, usage.from_data(data.usage))
+    return _said(state, message, resident, calls=len(keys))
+
+
+def run_finished(
+    state: SessionState, event: Event, data: events.RunFinished, resident: int
+) -> SessionState:
+    """A run ends; what the model must know of one that was cut short is kept for it."""
+    run = state.open_run
+    if run is None:
+        return state
+    return _ended(state, event, run, data.status, data.error, data.reason)
+
+
+def _ended(
+    state: SessionState, event: Event, run: Run, status: Any, error: str, reason: str
+) -> SessionState:
+    if state.partial is not None:
+        cut_off = Message(
+            seq=state.partial.seq,
+            role="assistant",
+            content="".join(state.partial.chunks),
+            run_id=state.partial.run_id,
+            partial=True,
+        )
+        # Its place is where it began to come, behind everything that was there.
+        state = replace(state, messages=[*state.messages, cut_off], partial=None)
+    ended = replace(run, status=status, finished_at=event.ts, finished_seq=event.seq, error=error)
+    notice = _notice(state, event, run, status, reason or error) or state.notice
+    return replace(state, runs=[*state.runs[:-1], ended], notice=notice)
+
+
+def _notice(state: SessionState, event: Event, run: Run, status: str, reason: str) -> Notice | None:
+    """None when the run ended as it should, or failed and left nothing open."""
+    answered = max((one.seq for one in state.messages if one.role == "assistant"), default=0)
+    told = [
+        call
+        for call in state.tool_states.values()
+        if call.status in OPEN_CALLS or call.recovery_seq > max(answered, run.seq)
+    ]
+    if status == "succeeded" or (status == "failed" and not told):
+        return None
+    keys = [call.key for call in told]
+    messages = {call.seq for call in told if not call.detached}
+    finished = [
+        call.key
+        for call in state.tool_states.values()
+        if call.seq in messages and call.key not in keys and call.result_seq
+    ]
+    return Notice(run.run_id, event.seq, reason, keys, finished)
+
+
+def _said(state: SessionState, message: Message, resident: int, *, calls: int = 0) -> SessionState:
+    state = replace(state, counts=replace(state.counts, messages=state.counts.messages + 1))
+    runs = state.runs
+    if runs and message.run_id and runs[-1].run_id == message.run_id:
+        newest = runs[-1]
+        grown = replace(newest, messages=newest.messages + 1, calls=newest.calls + calls)
+        state = replace(state, runs=[*runs[:-1], grown])
+    return with_message(state, message, resident)
+
+
+def _used(state: SessionState, run_id: str, delta: Usage) -> SessionState:
+    if delta == Usage():
+        return state
+    runs = state.runs
+    if runs and run_id and runs[-1].run_id == run_id:
+        newest = replace(runs[-1], usage=usage.plus(runs[-1].usage, delta))
+        runs = [*runs[:-1], newest]
+    return replace(state, runs=runs, usage=usage.plus(state.usage, delta))
+
+
+def usage_recorded(
+    state: SessionState, event: Event, data: events.UsageRecorded, resident: int
+) -> SessionState:
+    """Deltas; with a source, where its cumulative counters stand."""
+    state = _used(state, event.run_id or "", usage.from_data(data.usage))
+    if not data.source:
+        return state
+    counters = {**state.counters, data.source: usage.from_data(data.counters)}
+    return replace(state, counters=counters)
+
+
+def context_compacted(
+    state: SessionState, event: Event, data: events.ContextCompacted, resident: int
+) -> SessionState:
+    """A summary tells the messages up to `through` from here on."""
+    compaction = state.compaction
+    if compaction is not None and data.through <= compaction.through:
+        return state
+    made = Compaction(event.seq, data.through, data.summary, state.open_run is not None)
+    kept = [*state.compactions, made]
+    left = len(kept) - COMPACTIONS_KEPT
+    state = replace(
+        state,
+        compactions=kept[-COMPACTIONS_KEPT:],
+        compactions_left_out=state.compactions_left_out + max(left, 0),
+    )
+    if left > 0:
+        # No rewind goes back behind the oldest compaction that is kept.
+        oldest = state.compactions[0].through
+        state = replace(state, hidden=[one for one in state.hidden if one[1] > oldest])
+    return without_before(state, data.through)
+
+
+def rewound(state: SessionState, event: Event, data: events.Rewound, resident: int) -> SessionState:
+    """What was said behind `to` does not count any more; compactions made since are undone."""
+    undone = [one for one in state.compactions if one.seq > data.to]
+    compactions = [one for one in state.compactions if one.seq <= data.to]
+    before = state.compaction
+    state = without_behind(state, data.to)
+    if undone and before is not None:
+        # What the undone summary told is in the log.
+        after = compactions[-1].through if compactions else 0
+        if not state.messages or after < before.through:
+            state = replace(state, older_since=after + 1)
+    if state.partial is not None:
+        state = replace(state, partial=None)
+    notice = state.notice if state.notice is None or state.notice.seq <= data.to else None
+    return replace(
+        state,
+        compactions=compactions,
+        notice=notice,
+        hidden=hide(state.hidden, data.to + 1, event.seq),
+    )

@@ -1,0 +1,23 @@
+"""What a refusal says, and the one check that several kinds of events share."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from durasess.engine.types import Draft
+from durasess.errors import EventRejectedError
+from durasess.session.state import SessionState
+
+
+def refuse(what: str, next_step: str) -> NoReturn:
+    """Raise EventRejectedError: what is wrong, and what to do."""
+    raise EventRejectedError(f"event rejected: {what}; {next_step}. Nothing was written.")
+
+
+def check_run(state: SessionState, draft: Draft, data: Any) -> None:
+    """What names a run is of the one that is going on."""
+    run = state.open_run
+    if draft.run_id is None or (run is not None and run.run_id == draft.run_id):
+        return
+    found = "no run is going on" if run is None else f"the run that is going on is {run.run_id}"
+    refuse(f"{draft.type} is for run {draft.run_id!r:.80}, but {found}", "begin a run first")

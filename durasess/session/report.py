@@ -1,0 +1,76 @@
+"""What opening a session found, and what lists show of one. Plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from durasess.engine.types import Recovery
+from durasess.session.state import SessionState, ToolState
+
+
+class SessionReport(msgspec.Struct, frozen=True, kw_only=True):
+    """`log` is the engine's report. `interrupted_run` is the id of the run that was found cut off
+    by this opening, empty when there was none; `calls` are the calls whose fate was written then.
+    `workspace_missing`: its directory is not there. `warnings`: where the session lies, and the
+    like."""
+
+    log: Recovery
+    interrupted_run: str = ""
+    calls: tuple[ToolState, ...] = ()
+    workspace_missing: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether this opening found something that was cut off."""
+        return bool(self.interrupted_run or self.calls)
+
+    def __str__(self) -> str:
+        parts = [str(self.log)]
+        if self.interrupted_run:
+            parts.append(f"run {self.interrupted_run} was interrupted")
+        parts += [f"call {call.name} ({call.call_id}): {call.status}" for call in self.calls]
+        if self.workspace_missing:
+            parts.append("the workspace is missing")
+        parts += [f"warning: {warning}" for warning in self.warnings]
+        return "; ".join(parts)
+
+
+def summary(state: SessionState) -> dict[str, Any]:
+    """What `meta.json` says of a session, so that a list reads nothing else."""
+    meta = state.meta
+    last = state.runs[-1] if state.runs else None
+    return {
+        "title": meta.title or (state.runs[0].request[:80] if state.runs else ""),
+        "status": meta.status,
+        "workspace": meta.workspace,
+        "user_id": meta.user_id,
+        "model": _text(state.runtime_config.get("model")),
+        "labels": meta.labels,
+        "pinned": meta.pinned,
+        "origin": meta.origin,
+        "parent": meta.parent,
+        "created_at": meta.created_at,
+        "updated_at": state.updated_at,
+        "last_run": None
+        if last is None
+        else {"run_id": last.run_id, "status": last.status, "started_at": last.started_at},
+        "messages": state.counts.messages,
+        "calls": state.counts.calls,
+        "runs": state.counts.runs,
+        "open_calls": sum(
+            one.status in ("uncertain", "waiting") for one in state.tool_states.values()
+        ),
+        "usage": {
+            "prompt": state.usage.prompt,
+            "completion": state.usage.completion,
+            "total": state.usage.total,
+            "cost": state.usage.cost,
+        },
+    }
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,138 @@
+"""What a run writes: its beginning, what is said in it, its end. Each operation is a generator that
+yields batches (core.Operation)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from durasess.engine.receipt import Receipt
+from durasess.engine.types import Draft
+from durasess.errors import EventRejectedError
+from durasess.session import events, usage
+from durasess.session.core import Core, Emission, Operation, draft
+from durasess.session.pairing import call_key
+from durasess.session.provider_calls import recorded_calls
+from durasess.session.state import RunStatus, SessionState, ToolState
+
+_TRIES = 5
+
+
+def start(
+    core: Core, request: Any, *, run_id: str | None, resumes: str, code_version: str
+) -> Operation[str]:
+    """Begin a run; returns its id. A chosen id that another process took in this moment is chosen
+    again."""
+    for _ in range(_TRIES):
+        chosen = run_id or f"run_{core.state.counts.runs + 1}"
+        data = events.RunStarted(
+            request=request, worker=core.worker, code_version=code_version, resumes=resumes
+        )
+        try:
+            yield Emission([draft(data, run_id=chosen)])
+        except EventRejectedError:
+            if run_id is not None or chosen == f"run_{core.state.counts.runs + 1}":
+                raise
+            continue
+        return chosen
+    raise EventRejectedError("event rejected: others begin runs all the time. Nothing was written.")
+
+
+def say(core: Core, run_id: str, content: Any, *, event_id: str | None) -> Operation[Receipt]:
+    """A user's message."""
+    data = events.UserMessage(content=content)
+    receipts = yield Emission([draft(data, run_id=run_id, event_id=event_id)])
+    return receipts[0]
+
+
+def delta(core: Core, run_id: str, text: str) -> Operation[None]:
+    """A piece of a reply, written and not waited for."""
+    yield Emission([draft(events.MessageDelta(text=text), run_id=run_id)], durable=False)
+
+
+def reply(
+    core: Core,
+    run_id: str,
+    content: Any,
+    *,
+    tool_calls: Any = (),
+    reported: Any = None,
+    raw: Any = None,
+    model: str = "",
+    event_id: str | None = None,
+    streamed: bool = False,
+    partial: bool = False,
+) -> Operation[list[ToolState]]:
+    """The model's message with the calls it asks for; returns these. Their arguments are recorded
+    masked, and kept as they are for the tools that this process runs."""
+    calls = recorded_calls(tool_calls or ())
+    masked = []
+    for call in calls:
+        found = core.mask_arguments(call.arguments)
+        masked.append(
+            events.RecordedCall(
+                call_id=call.call_id,
+                name=call.name,
+                arguments=found.value,
+                operation_id=call.operation_id,
+                masked=list(found.paths),
+            )
+        )
+    data = events.AssistantMessage(
+        content=content,
+        tool_calls=masked,
+        usage=usage.as_data(usage.normalized(reported)),
+        raw=raw,
+        model=model,
+        streamed=streamed,
+        partial=partial,
+    )
+    receipts = yield Emission([draft(data, run_id=run_id, event_id=event_id)])
+    seq = receipts[0].seq
+    for index, (call, recorded) in enumerate(zip(calls, masked, strict=True)):
+        if recorded.masked:
+            core.originals[call_key(seq, index)] = call.arguments
+    found_calls = [core.state.tool_states.get(call_key(seq, index)) for index in range(len(calls))]
+    return [call for call in found_calls if call is not None]
+
+
+def finish(
+    core: Core, run_id: str, status: RunStatus, *, error: str, reason: str
+) -> Operation[None]:
+    """End a run. When it did not succeed, calls that were asked for and not started never will be;
+    one that succeeded may leave calls to be answered later."""
+    drafts: list[Draft] = []
+    if status != "succeeded":
+        drafts = [
+            _not_started(call, f"the run {status}")
+            for call in core.state.tool_states.values()
+            if call.status == "pending" and call.run_id == run_id
+        ]
+    ended = events.RunFinished(status=status, error=error, reason=reason)
+    yield Emission([*drafts, draft(ended, run_id=run_id)])
+
+
+def _not_started(call: ToolState, reason: str) -> Draft:
+    data = events.ToolRecovery(outcome="not_started", key=call.key, reason=reason, by="run")
+    return draft(data, run_id=call.run_id, call_id=call.call_id)
+
+
+def record_usage(core: Core, run_id: str, reported: Any, *, counter: str) -> Operation[Receipt]:
+    """Deltas; with the name of a `counter`, what it reports is cumulative and the deltas are made
+    from where it stood before."""
+    given = usage.normalized(reported)
+    counters: dict[str, float] = {}
+    if counter:
+        before = core.state.counters.get(counter)
+        counters = usage.as_data(given)
+        given = usage.since(given, before) if before is not None else given
+    data = events.UsageRecorded(usage=usage.as_data(given), source=counter, counters=counters)
+    receipts = yield Emission([draft(data, run_id=run_id)])
+    return receipts[0]
+
+
+def last_answer(state: SessionState) -> Any:
+    """The content of the newest reply, None when there is none."""
+    for message in reversed(state.messages):
+        if message.role == "assistant" and not message.calls:
+            return message.content
+    return None

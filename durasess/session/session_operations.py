@@ -1,0 +1,170 @@
+"""What a session writes beside its runs and calls: names, config, task, compaction, positions.
+
+Each operation is a generator that yields batches (core.Operation).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from msgspec import UnsetType
+
+from durasess.engine.receipt import Receipt
+from durasess.engine.types import Draft
+from durasess.errors import EventRejectedError, WorkspaceNotFoundError
+from durasess.session import call_operations, events, run_operations
+from durasess.session.core import Core, Emission, Operation, draft
+from durasess.session.state import OPEN_CALLS, SessionState, SessionStatus
+
+
+def emit(core: Core, one: Draft, *, durable: bool) -> Operation[Receipt]:
+    """One event of any type."""
+    receipts = yield Emission([one], durable)
+    return receipts[0]
+
+
+def record(core: Core, data: events.EventData, **ids: str | None) -> Operation[Receipt]:
+    """One event of a known type."""
+    return emit(core, draft(data, **ids), durable=True)
+
+
+def record_all(core: Core, data: list[events.EventData]) -> Operation[None]:
+    """Events of known types as one batch."""
+    yield Emission([draft(one) for one in data])
+
+
+def change(
+    core: Core,
+    *,
+    title: str | UnsetType,
+    status: SessionStatus | UnsetType,
+    labels: dict[str, str] | UnsetType,
+    pinned: bool | UnsetType,
+    user_id: str | UnsetType,
+) -> Operation[Receipt]:
+    """What lists show of the session."""
+    return record(
+        core,
+        events.SessionChanged(
+            title=title, status=status, labels=labels, pinned=pinned, user_id=user_id
+        ),
+    )
+
+
+def bind_workspace(core: Core, path: str | os.PathLike[str]) -> Operation[Receipt]:
+    """Where tools work from here on. WorkspaceNotFoundError when it is no directory."""
+    return record(core, events.WorkspaceBound(path=workspace_path(path)))
+
+
+def workspace_path(path: str | os.PathLike[str]) -> str:
+    """The absolute path of an existing directory, links in it as they were given."""
+    found = os.path.abspath(os.path.expanduser(os.fspath(path)))
+    if not os.path.isdir(found):
+        raise WorkspaceNotFoundError(
+            f"{found} is no directory, expected the workspace of a session. Make it, or give "
+            "another. Nothing was written.",
+            path=found,
+        )
+    return found
+
+
+def compact(core: Core, summary: str, through: int | None) -> Operation[Receipt]:
+    """Let a summary tell the messages up to `through`, by default all that can be told without
+    parting a call from its result."""
+    if through is None:
+        through = last_compactable(core.state)
+        if through is None:
+            raise EventRejectedError(
+                "event rejected: no message can be compacted: the first one that is left asks for "
+                "calls that are open, or there is none. Nothing was written."
+            )
+    return (yield from record(core, events.ContextCompacted(summary=summary, through=through)))
+
+
+def last_compactable(state: SessionState) -> int | None:
+    """The newest seq that a compaction may go up to: before the first message with open calls."""
+    told = max((one.seq for one in state.messages if one.role == "assistant"), default=0)
+    blocking = [
+        call.seq
+        for call in state.tool_states.values()
+        if call.status in OPEN_CALLS
+        and not call.detached
+        and (call.status != "uncertain" or call.recovery_seq > told)
+    ]
+    before = min(blocking, default=state.seq + 1)
+    seqs = [message.seq for message in state.messages if message.seq < before]
+    after = state.compaction.through if state.compaction else 0
+    newest = max(seqs, default=0)
+    return newest if newest > after else None
+
+
+def set_checkpoint(core: Core, dispatched: int | None, following: Any) -> Operation[Receipt]:
+    """How far the agent loop has come; by default everything up to now is dispatched."""
+    seq = core.state.seq if dispatched is None else dispatched
+    return record(core, events.CheckpointSet(dispatched=seq, next=following))
+
+
+def set_task(
+    core: Core,
+    *,
+    goal: str | UnsetType,
+    status: str | UnsetType,
+    completed: list[Any] | UnsetType,
+    pending: list[Any] | UnsetType,
+) -> Operation[Receipt]:
+    """The parts of the task that are given."""
+    return record(
+        core,
+        events.TaskChanged(goal=goal, status=status, completed=completed, pending=pending),
+    )
+
+
+def start_child(
+    core: Core, session_id: str, *, run_id: str | None, call_id: str | None
+) -> Operation[str]:
+    """Say that a child is about to be made; the key of the call it works for, or nothing."""
+    call = call_operations.find(core, call_id, ("running",)) if call_id else None
+    key = call.key if call is not None else ""
+    data = events.ChildStarted(session_id=session_id, key=key)
+    yield from record(core, data, run_id=run_id, call_id=call_id)
+    return key
+
+
+def finish_child(
+    core: Core, session_id: str, *, run_id: str | None, status: str, answer: Any
+) -> Operation[Receipt]:
+    """Say how a child ended."""
+    data = events.ChildFinished(session_id=session_id, status=status, result=answer)
+    return record(core, data, run_id=run_id)
+
+
+def outcome_of(state: SessionState) -> tuple[str, Any]:
+    """How a child ended: the status of its last run, or its own, and its last answer."""
+    status = state.runs[-1].status if state.runs else state.meta.status
+    return status, run_operations.last_answer(state)
+
+
+def credentials_refused(core: Core, name: str, value: Any) -> None:
+    """Credentials never enter config or custom state: they would be in every snapshot."""
+    found = core.mask_arguments({name: value})
+    if found.paths:
+        raise EventRejectedError(
+            f"event rejected: {found.paths[0]} looks like a credential, which a session's config "
+            "and custom state never hold. Keep it in the program. Nothing was written."
+        )
+
+
+def check_prunable(core: Core) -> None:
+    """EventRejectedError while messages that count, or results of `once`, are only in the log."""
+    state = core.state
+    if state.older_since:
+        raise EventRejectedError(
+            f"not pruned: messages from seq {state.older_since} on count and are only in the log. "
+            "Compact the session first, or prune with the engine. Nothing was deleted."
+        )
+    if state.operations:
+        raise EventRejectedError(
+            f"not pruned: {len(state.operations)} results of operations that happen once are only "
+            "in the log. Prune with the engine if none is asked for again. Nothing was deleted."
+        )

@@ -1,0 +1,83 @@
+"""A reply that comes in pieces, as a context manager, for programs that wait in a thread."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from durasess.session import run_operations
+from durasess.session.core import Core
+from durasess.session.endings import ENDS_THE_HANDLE
+from durasess.session.state import ToolState
+
+
+class Stream:
+    """A reply in pieces. Each is written and not waited for; `finish` makes one durable message of
+    them. A block that ends without it does the same; one that an exception ends keeps what came, as
+    a reply that was cut off."""
+
+    def __init__(self, core: Core, run_id: str) -> None:
+        self._core = core
+        self._run_id = run_id
+        self._pieces: list[str] = []
+        self.is_ended = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def delta(self, text: str) -> None:
+        """The next piece."""
+        self._core.run(run_operations.delta(self._core, self._run_id, text))
+        self._pieces.append(text)
+
+    @property
+    def text(self) -> str:
+        """What came so far."""
+        return "".join(self._pieces)
+
+    def finish(
+        self,
+        content: Any = None,
+        *,
+        tool_calls: Iterable[Any] | None = None,
+        usage: Any = None,
+        raw: Any = None,
+        model: str = "",
+    ) -> list[ToolState]:
+        """The whole reply: `content`, or else the pieces; the rest as in `Run.assistant`."""
+        return self._finish(content, tool_calls, usage, raw, model, partial=False)
+
+    def _finish(
+        self, content: Any, calls: Any, usage: Any, raw: Any, model: str, *, partial: bool
+    ) -> list[ToolState]:
+        found = self._core.run(
+            run_operations.reply(
+                self._core,
+                self._run_id,
+                self.text if content is None else content,
+                tool_calls=calls,
+                reported=usage,
+                raw=raw,
+                model=model,
+                streamed=True,
+                partial=partial,
+            )
+        )
+        self.is_ended = True
+        return found
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.is_ended or isinstance(error, ENDS_THE_HANDLE):
+            return
+        if error is None:
+            self.finish()
+        elif self._pieces:
+            with contextlib.suppress(*ENDS_THE_HANDLE):
+                self._finish(None, None, None, None, "", partial=True)

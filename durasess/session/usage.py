@@ -1,0 +1,103 @@
+"""Usage of tokens: what providers report → deltas that can be summed. No state of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from durasess.errors import EventRejectedError
+from durasess.session.state import Usage
+
+_PROMPT = ("prompt", "prompt_tokens", "input_tokens")
+_COMPLETION = ("completion", "completion_tokens", "output_tokens")
+_BESIDE_PROMPT = ("cache_read_input_tokens", "cache_creation_input_tokens")
+_TOTAL = ("total", "total_tokens")
+_COST = ("cost", "total_cost")
+
+
+def normalized(reported: Any) -> Usage:
+    """The counters in what a provider reports: a mapping, or an object with such attributes.
+
+    Known names: prompt(_tokens), input_tokens, completion(_tokens), output_tokens, total(_tokens),
+    cost, and the cached input tokens that Anthropic counts beside input_tokens. What is missing is
+    0; a missing total is prompt plus completion. Raises EventRejectedError for what is no number
+    or negative.
+    """
+    if reported is None:
+        return Usage()
+    if isinstance(reported, Usage):
+        return reported
+    prompt = _number(reported, _PROMPT) + sum(_number(reported, (one,)) for one in _BESIDE_PROMPT)
+    completion = _number(reported, _COMPLETION)
+    total = max(_number(reported, _TOTAL), prompt + completion)
+    return Usage(int(prompt), int(completion), int(total), float(_number(reported, _COST)))
+
+
+def _number(reported: Any, names: tuple[str, ...]) -> float:
+    for name in names:
+        value = (
+            reported.get(name) if isinstance(reported, Mapping) else getattr(reported, name, None)
+        )
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise EventRejectedError(
+                f"event rejected: usage {name} is {value!r:.60}, expected a number. Nothing was "
+                "written."
+            )
+        if not math.isfinite(value) or value < 0:
+            raise EventRejectedError(
+                f"event rejected: usage {name} is {value!r}, expected 0 or more: usage is recorded "
+                "as deltas. Nothing was written."
+            )
+        return value
+    return 0
+
+
+def as_data(usage: Usage) -> dict[str, float]:
+    """The deltas as an event holds them; nothing for what is 0."""
+    fields = {
+        "prompt": usage.prompt,
+        "completion": usage.completion,
+        "total": usage.total,
+        "cost": usage.cost,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+def from_data(data: Mapping[str, float]) -> Usage:
+    """Deltas of an event; what is no number of tokens counts 0, so that no sum goes down."""
+    prompt, completion, total = (
+        int(_counted(data.get(name))) for name in ("prompt", "completion", "total")
+    )
+    return Usage(prompt, completion, max(total, prompt + completion), _counted(data.get("cost")))
+
+
+def _counted(value: Any) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number and math.isfinite(value) and value > 0 else 0
+
+
+def plus(one: Usage, other: Usage) -> Usage:
+    """The sum."""
+    return Usage(
+        one.prompt + other.prompt,
+        one.completion + other.completion,
+        one.total + other.total,
+        one.cost + other.cost,
+    )
+
+
+def since(counters: Usage, before: Usage) -> Usage:
+    """Deltas of cumulative counters; one that went down has started again from 0."""
+    return Usage(
+        _since(counters.prompt, before.prompt),
+        _since(counters.completion, before.completion),
+        _since(counters.total, before.total),
+        _since(counters.cost, before.cost),
+    )
+
+
+def _since(counter: Any, before: Any) -> Any:
+    return counter - before if counter >= before else counter
