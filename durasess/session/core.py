@@ -19,6 +19,7 @@ from durasess.errors import StorageError
 from durasess.session import events, out_of_line
 from durasess.session.custom import Custom
 from durasess.session.masking import Masked
+from durasess.session.recorded import plain
 from durasess.session.reducer import Reducer
 from durasess.session.state import SessionState
 from durasess.session.tools import Tool
@@ -65,14 +66,15 @@ def draft(
 ) -> Draft:
     """An event of a known type."""
     kind = events.TYPE_OF[type(data)]
-    return Draft(kind, events.plain(data), run_id or None, call_id or None, event_id)
+    return Draft(kind, plain(data), run_id or None, call_id or None, event_id)
 
 
 class Core:
     """An open engine with all that a session adds to what it writes and reads.
 
     `originals` are arguments of calls as they were before they were masked, by key: a running tool
-    gets them, the record does not. `clock()` is in nanoseconds since 1970.
+    gets them, the record does not. `recover()` says what became of what a dead worker left, and
+    whether there was anything. `clock()` is in nanoseconds since 1970.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Core:
         self.worker = worker
         self.clock = clock
         self.originals: dict[str, Any] = {}
+        self.recover: Callable[[], bool] = lambda: False
         self._mask = mask
         self._blob_bytes = blob_bytes
 

@@ -6,32 +6,24 @@ keeps a copy of it (store/keeping.py).
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
-
-import msgspec
+from collections.abc import Callable
 
 from durasess.engine import codec
 from durasess.engine.engine import Engine
 from durasess.engine.lock import whoami
 from durasess.engine.receipt import Receipt
-from durasess.engine.types import LOCK_TIMEOUT_S, SNAPSHOT_EVERY, Draft, Mode
-from durasess.errors import CorruptionError, EventRejectedError, FormatVersionError
+from durasess.engine.types import Draft, Mode
+from durasess.errors import CorruptionError, FormatVersionError
 from durasess.session import events, selfcheck
-from durasess.session.core import Core, Mask, draft
+from durasess.session.core import Core
 from durasess.session.custom import Custom
-from durasess.session.masking import mask_secrets
 from durasess.session.migrations import MIGRATIONS
-from durasess.session.out_of_line import THRESHOLD
-from durasess.session.recovering import ChildSeen, Surroundings, recovery_drafts
+from durasess.session.options import SessionOptions
 from durasess.session.reducer import Reducer
 from durasess.session.report import SessionReport, summary
-from durasess.session.state import RESIDENT_MESSAGES, SessionState, ToolState
-from durasess.session.tools import Tool
+from durasess.session.settling import settle_session
+from durasess.session.state import SessionState
 from durasess.session.validation import validate
-from durasess.session.workspace import Workspace
-
-_ROUNDS = 5
 
 
 class SelfCheckError(CorruptionError):
@@ -40,22 +32,6 @@ class SelfCheckError(CorruptionError):
     def __init__(self, message: str, *, path: str, findings: tuple[str, ...]) -> None:
         super().__init__(message, path=path)
         self.findings = findings
-
-
-class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How sessions of a store work. `clock()` is in nanoseconds since 1970; `blob_bytes` is the
-    size in bytes beyond which a value is stored out of line, 0 for never. `look_at` tells what
-    became of a child session."""
-
-    tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
-    custom: Custom = Custom()
-    mask: Mask | None = mask_secrets
-    blob_bytes: int = THRESHOLD
-    resident_messages: int = RESIDENT_MESSAGES
-    snapshot_every: int = SNAPSHOT_EVERY
-    lock_timeout: float = LOCK_TIMEOUT_S
-    clock: Callable[[], int]
-    look_at: Callable[[str], ChildSeen] = lambda session_id: ChildSeen("unreadable")
 
 
 def open_core(
@@ -90,6 +66,8 @@ def open_core(
         summary=summary,
         check=lambda state: _check(path, state, options.custom),
         clock=options.clock,
+        files=options.files,
+        scheduler=options.scheduler() if options.scheduler is not None else None,
     )
     try:
         holder = whoami(codec.timestamp(options.clock()))
@@ -108,9 +86,12 @@ def open_core(
             worker=worker,
             clock=options.clock,
         )
+        if engine.worker_id:
+            # Alone, what is open is this handle's own.
+            core.recover = lambda: settle_session(core, options).was_interrupted
         report = SessionReport(log=engine.recovery)
         if mode != "read" and core.state.seq:
-            report = _recover(core, options)
+            report = settle_session(core, options)
         return core, report
     except BaseException:
         if mode != "read":
@@ -143,49 +124,3 @@ def _validator(custom: Custom) -> Callable[[SessionState, Draft], None]:
         custom.check(state, draft)
 
     return check
-
-
-def _recover(core: Core, options: SessionOptions) -> SessionReport:
-    """Where several open a session at once, one of them writes it."""
-    written: list[Draft] = []
-    for _ in range(_ROUNDS):
-        drafts = recovery_drafts(core.state, _surroundings(core, options))
-        if core.state.custom_version < core.custom.version:
-            changed = events.CustomSchemaChanged(version=core.custom.version)
-            drafts.append(draft(changed))
-        if not drafts:
-            break
-        try:
-            core.engine.append_many([core.prepared(one) for one in drafts])
-        except EventRejectedError:
-            core.engine.refresh()
-            continue
-        written = drafts
-        break
-    return _report(core, written)
-
-
-def _surroundings(core: Core, options: SessionOptions) -> Surroundings:
-    live = core.engine.live_workers() if core.engine.worker_id else {}
-    workspace = Workspace(core.state.meta.workspace)
-    return Surroundings(
-        is_dead=lambda worker_id: worker_id not in live,
-        tools=options.tools,
-        now=options.clock(),
-        settle_writes=workspace.settle,
-        look_at=options.look_at,
-    )
-
-
-def _report(core: Core, written: list[Draft]) -> SessionReport:
-    state = core.state
-    run = next((one.run_id for one in written if one.type == "run_finished"), None)
-    keys = [one.data["key"] for one in written if one.type == "tool_recovery"]
-    calls: list[ToolState] = [state.tool_states[key] for key in keys if key in state.tool_states]
-    path = state.meta.workspace
-    return SessionReport(
-        log=core.engine.recovery,
-        interrupted_run=run or "",
-        calls=tuple(calls),
-        workspace_missing=bool(path) and not os.path.isdir(path),
-    )

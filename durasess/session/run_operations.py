@@ -3,11 +3,12 @@ yields batches (core.Operation)."""
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from durasess.engine.receipt import Receipt
 from durasess.engine.types import Draft
-from durasess.errors import EventRejectedError
+from durasess.errors import EventRejectedError, WorkspaceNotFoundError
 from durasess.session import events, usage
 from durasess.session.core import Core, Emission, Operation, draft
 from durasess.session.pairing import call_key
@@ -20,8 +21,12 @@ _TRIES = 5
 def start(
     core: Core, request: Any, *, run_id: str | None, resumes: str, code_version: str
 ) -> Operation[str]:
-    """Begin a run; returns its id. A chosen id that another process took in this moment is chosen
-    again."""
+    """Begin a run; returns its id. What a worker left that died in its run is settled first. A
+    number that another process took in this moment gives way to the next.
+
+    Raises WorkspaceNotFoundError when the session's workspace is not there.
+    """
+    _check_workspace(core)
     for _ in range(_TRIES):
         chosen = run_id or f"run_{core.state.counts.runs + 1}"
         data = events.RunStarted(
@@ -30,11 +35,23 @@ def start(
         try:
             yield Emission([draft(data, run_id=chosen)])
         except EventRejectedError:
-            if run_id is not None or chosen == f"run_{core.state.counts.runs + 1}":
+            is_stale = run_id is None and chosen != f"run_{core.state.counts.runs + 1}"
+            if not is_stale and not (core.state.open_run is not None and core.recover()):
                 raise
             continue
         return chosen
     raise EventRejectedError("event rejected: others begin runs all the time. Nothing was written.")
+
+
+def _check_workspace(core: Core) -> None:
+    path = core.state.meta.workspace
+    if path and not os.path.isdir(path):
+        raise WorkspaceNotFoundError(
+            f"{path}: the workspace of session {core.engine.session_id} is not there, so no run "
+            "can work in it. Bring it back, or say where it is now: rebind, or "
+            "open(workspace=…). Nothing was written.",
+            path=path,
+        )
 
 
 def say(core: Core, run_id: str, content: Any, *, event_id: str | None) -> Operation[Receipt]:

@@ -101,9 +101,16 @@ class SessionView:
 
     @property
     def call_states(self) -> list[ToolState]:
-        """Calls that something may still happen to, oldest first."""
-        calls = self.state.tool_states.values()
-        return sorted((one for one in calls if one.status in OPEN_CALLS), key=lambda one: one.seq)
+        """Calls that something may still happen to, oldest first; until the model was told, those
+        of an interrupted run that were never started, too."""
+        state = self.state
+        told = state.notice.keys if state.notice is not None else []
+        calls = [
+            call
+            for call in state.tool_states.values()
+            if call.status in OPEN_CALLS or (call.status == "not_started" and call.key in told)
+        ]
+        return sorted(calls, key=lambda call: call.seq)
 
     @property
     def notices(self) -> tuple[str, ...]:

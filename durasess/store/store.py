@@ -27,7 +27,8 @@ from durasess.session import session_operations
 from durasess.session.core import Mask
 from durasess.session.custom import Custom, CustomReducer
 from durasess.session.masking import mask_secrets
-from durasess.session.opening import SelfCheckError, SessionOptions, open_core
+from durasess.session.opening import SelfCheckError, open_core
+from durasess.session.options import SessionOptions
 from durasess.session.out_of_line import THRESHOLD
 from durasess.session.recovering import ChildSeen
 from durasess.session.session import Session
@@ -179,16 +180,11 @@ class Store:
         now, if it moved. Raises SessionNotFoundError, SessionLockedError, CorruptionError,
         FormatVersionError, StorageError; a failed open changes nothing.
         """
-        path = self._path_of(session_id)
         bound = None if workspace is None else session_operations.workspace_path(workspace)
-        session = self._open(path, mode, create=False, at_least=at_least)
+        session = self._opened(session_id, mode, at_least=at_least, made_with={})
         if mode == "read":
             return session
         try:
-            if session.last_seq == 0:
-                # Its maker was killed between making it and saying what it is.
-                version = self._options.custom.version
-                session.begin(beginning.first_events(custom_version=version))
             if bound is not None and bound != session.state.meta.workspace:
                 session.rebind(bound)
         except BaseException:
@@ -199,13 +195,13 @@ class Store:
     def open_or_create(self, session_id: str, *, mode: Mode = "own", **options: Any) -> Session:
         """Open the session with this id, or make it; `options` are those of `create`."""
         try:
-            return self.open(session_id, mode=mode)
+            return self._opened(session_id, mode, at_least=None, made_with=options)
         except SessionNotFoundError:
             try:
                 return self.create(session_id, mode=mode, **options)
             except SessionExistsError:
                 # Somebody made it in this moment.
-                return self.open(session_id, mode=mode)
+                return self._opened(session_id, mode, at_least=None, made_with=options)
 
     def open_async(self, session_id: str, **options: Any) -> AsyncOpening:
         """`open` for tasks: `async with store.open_async(…) as session`, or await it."""
@@ -272,6 +268,21 @@ class Store:
     ) -> Session:
         """Make a session that works for another; `options` are those of `create`."""
         return self.create(session_id, parent=parent, parent_call=parent_call, **options)
+
+    def _opened(
+        self, session_id: str, mode: Mode, *, at_least: Receipt | None, made_with: dict[str, Any]
+    ) -> Session:
+        """An existing session. When its maker was killed between making it and saying what it is,
+        that is said now: `made_with`, options of `create`."""
+        session = self._open(self._path_of(session_id), mode, create=False, at_least=at_least)
+        try:
+            if mode != "read" and session.last_seq == 0:
+                version = self._options.custom.version
+                session.begin(beginning.first_events(custom_version=version, **made_with))
+        except BaseException:
+            session.close()
+            raise
+        return session
 
     def _open(self, path: str, mode: Mode, *, create: bool, at_least: Receipt | None) -> Session:
         try:

@@ -1,0 +1,66 @@
+"""Writes what recovery says, once: in the opening of a session, and when a run is to begin where
+another worker died in its run."""
+
+from __future__ import annotations
+
+import os
+
+from durasess.engine.types import Draft
+from durasess.errors import EventRejectedError
+from durasess.session import events
+from durasess.session.core import Core, draft
+from durasess.session.options import SessionOptions
+from durasess.session.recovering import Surroundings, recovery_drafts
+from durasess.session.report import SessionReport
+from durasess.session.state import ToolState
+from durasess.session.workspace import Workspace
+
+_ROUNDS = 5
+
+
+def settle_session(core: Core, options: SessionOptions) -> SessionReport:
+    """Say what became of what is open and whose worker is dead; where several do so at once, one of
+    them writes it. Nothing is written when nothing is to be said."""
+    written: list[Draft] = []
+    for _ in range(_ROUNDS):
+        drafts = recovery_drafts(core.state, _surroundings(core, options))
+        if core.state.custom_version < core.custom.version:
+            changed = events.CustomSchemaChanged(version=core.custom.version)
+            drafts.append(draft(changed))
+        if not drafts:
+            break
+        try:
+            core.engine.append_many([core.prepared(one) for one in drafts])
+        except EventRejectedError:
+            core.engine.refresh()
+            continue
+        written = drafts
+        break
+    return _report(core, written)
+
+
+def _surroundings(core: Core, options: SessionOptions) -> Surroundings:
+    live = core.engine.live_workers() if core.engine.worker_id else {}
+    workspace = Workspace(core.state.meta.workspace)
+    return Surroundings(
+        is_dead=lambda worker_id: worker_id not in live,
+        is_alone=live.keys() <= {core.engine.worker_id},
+        tools=options.tools,
+        now=options.clock(),
+        settle_writes=workspace.settle,
+        look_at=options.look_at,
+    )
+
+
+def _report(core: Core, written: list[Draft]) -> SessionReport:
+    state = core.state
+    run = next((one.run_id for one in written if one.type == "run_finished"), None)
+    keys = [one.data["key"] for one in written if one.type == "tool_recovery"]
+    calls: list[ToolState] = [state.tool_states[key] for key in keys if key in state.tool_states]
+    path = state.meta.workspace
+    return SessionReport(
+        log=core.engine.recovery,
+        interrupted_run=run or "",
+        calls=tuple(calls),
+        workspace_missing=bool(path) and not os.path.isdir(path),
+    )
