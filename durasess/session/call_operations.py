@@ -147,7 +147,8 @@ def answer(core: Core, call_id: str, output: Any, *, ok: bool) -> Operation[Tool
         data = events.ToolResult(output=output, ok=ok)
         yield Emission([draft(data, call_id=call_id)])
         raise AssertionError("a result of no call was taken")
-    yield from finish(core, call, output, ok=ok)
+    data = events.ToolResult(output=output, ok=ok, key=call.key)
+    yield Emission([draft(data, run_id=call.run_id, call_id=call.call_id)])
     return core.state.tool_states.get(call.key, call)
 
 

@@ -26,8 +26,8 @@ class LeftOut(msgspec.Struct, frozen=True):
     """What the context does not hold of the record, or holds in another form.
 
     `turns` and `messages` were read and did not fit; a turn counts when its user message is left
-    out. `unread`: there may be older live messages that were never read. `orphans` are results of no
-    call, `duplicates` second results of a call, `empty` replies that say nothing. In the copy
+    out. `unread`: there may be older live messages that were never read. `orphans` are results of
+    no call, `duplicates` second results of a call, `empty` replies that say nothing. In the copy
     `renamed_ids` calls have another id and `renamed_tools` another name than in the record,
     `surrogates` halves of characters became U+FFFD (the recovery block not counted), `blocks`
     replies go without their provider's own item.

@@ -86,7 +86,6 @@ class History:
             if chunk is None:
                 break
             self._take(chunk)
-            self.has_unread = True
             rest = [*chunk[0], *rest]
         self.has_unread = False
         if rest:

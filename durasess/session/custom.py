@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from durasess.engine import codec
+from durasess.engine import codec, values
 from durasess.engine.types import Draft, Event, Migration
 from durasess.errors import EventRejectedError, FormatVersionError
 from durasess.session import events
@@ -42,12 +42,14 @@ class Custom(msgspec.Struct, frozen=True, kw_only=True):
         # The reducer may change what it gets; the state before stays as it was.
         custom = codec.decode(codec.encode(state.custom_state))
         returned = reduce(custom, event)
-        return replace(state, custom_state=custom if returned is None else returned)
+        return replace(state, custom_state=_stored(custom if returned is None else returned))
 
     def check(self, state: SessionState, draft: Draft) -> None:
-        """EventRejectedError when the type's reducer cannot take the draft: behind it, the handle
-        would be at its end."""
-        if draft.type not in self.reducers:
+        """EventRejectedError when the program's reducer or migrations cannot take the draft: behind
+        it, the handle would be at its end."""
+        if draft.type == "custom_schema_changed":
+            self._check_version(state, draft)
+        elif draft.type not in self.reducers and draft.type != "state_set":
             return
         event = Event(
             seq=state.seq + 1,
@@ -58,20 +60,33 @@ class Custom(msgspec.Struct, frozen=True, kw_only=True):
             call_id=draft.call_id,
             event_id=draft.event_id,
         )
+        before = replace(state, custom_version=self.version)
         try:
-            after = self.apply(replace(state, custom_version=self.version), event)
-            codec.encode(after.custom_state)
+            _stored(self.migrated(before).custom_state)
+            if draft.type in self.reducers:
+                self.apply(before, event)
         except Exception as error:
             raise EventRejectedError(
-                f"event rejected: the reducer of {draft.type} raised {error!r}. Nothing was "
-                "written; correct the data or the reducer."
+                f"event rejected: the program's reducer or migration for {draft.type} raised "
+                f"{error!r}. Nothing was written; correct the data or the program."
             ) from error
+
+    def _check_version(self, state: SessionState, draft: Draft) -> None:
+        version = draft.data.get("version")
+        if not state.custom_version < version <= self.version:
+            raise EventRejectedError(
+                f"event rejected: custom_schema_changed to version {version}, expected more than "
+                f"{state.custom_version} and at most the program's {self.version}. Nothing was "
+                "written; open the session with a store of a higher custom_version."
+            )
 
     def upgraded(self, state: SessionState, event: Event) -> SessionState:
         """The state after `custom_schema_changed`: from here on events are of that version."""
         data = events.read("custom_schema_changed", event.data)
         assert isinstance(data, events.CustomSchemaChanged)
-        return replace(self.migrated(state), custom_version=data.version)
+        # No writer of ours goes back; a log made by hand may.
+        version = max(data.version, state.custom_version)
+        return replace(self.migrated(state), custom_version=version)
 
     def migrated_event(self, state: SessionState, event: Event) -> Event:
         """An event of the state's version as the program's version has it."""
@@ -88,7 +103,7 @@ class Custom(msgspec.Struct, frozen=True, kw_only=True):
         for step in range(state.custom_state_version, self.version):
             migrate = self._step(step).state
             custom = migrate(custom) if migrate is not None else custom
-        return replace(state, custom_state=custom, custom_state_version=self.version)
+        return replace(state, custom_state=_stored(custom), custom_state_version=self.version)
 
     def _step(self, version: int) -> Migration:
         step = self.migrations.get(version)
@@ -99,3 +114,11 @@ class Custom(msgspec.Struct, frozen=True, kw_only=True):
                 "changed."
             )
         return step
+
+
+def _stored(custom: Any) -> dict[str, Any]:
+    """What a snapshot gives back of this custom state (P10); TypeError when it is no object."""
+    if not isinstance(custom, dict):
+        raise TypeError(f"the custom state became {type(custom).__name__}, expected a dict")
+    stored: dict[str, Any] = codec.decode(codec.encode(values.plain(custom)))
+    return stored

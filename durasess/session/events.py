@@ -87,8 +87,8 @@ class MessageDelta(EventData):
 
 
 class RecordedCall(EventData):
-    """One tool call of an assistant message. `arguments` is an object, or the provider's text when
-    that is no JSON. `masked`: JSON paths in the arguments whose values are not the originals."""
+    """One tool call of an assistant message. `arguments` is an object, or a text of other JSON.
+    `masked`: JSON paths in the arguments whose values are not the originals."""
 
     call_id: str
     name: str
@@ -291,9 +291,3 @@ def read(type: str, data: Any) -> EventData:
         return msgspec.convert(data, TYPES[type], strict=False)
     except msgspec.ValidationError as error:
         raise ValueError(f"the data of {type} is not what it holds: {error}") from None
-
-
-def plain(data: EventData) -> dict[str, Any]:
-    """The data as it is written."""
-    made: dict[str, Any] = msgspec.to_builtins(data)
-    return made

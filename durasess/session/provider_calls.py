@@ -53,15 +53,18 @@ def _recorded(call: Any, index: int) -> RecordedCall:
 
 
 def _arguments(given: Any, name: str) -> Any:
-    """An object. A text that is a JSON object is one; any other text is kept as it came: a model
-    may have been cut off in the middle of it."""
+    """An object, or its JSON text; a text that is other JSON stays as it is."""
     if given is _MISSING or given is None or given == "":
         return {}
     if isinstance(given, str):
         try:
             parsed = codec.decode(given.encode("utf-8", "surrogatepass"))
-        except LineError:
-            return given
+        except LineError as error:
+            raise EventRejectedError(
+                f"event rejected: the arguments of {name!r:.80} are no JSON ({error.reason}): "
+                f"{given!r:.80}. Where the model was cut off, record what came as an object, such "
+                'as {"_raw": text}. Nothing was written.'
+            ) from None
         return parsed if isinstance(parsed, dict) else given
     if isinstance(given, Mapping):
         return dict(given)

@@ -42,9 +42,8 @@ def blocks_of(message: dict[str, Any], raw: Any, model: str | None) -> Blocks | 
 
 
 def ids_of(blocks: Blocks) -> set[str]:
-    """The items' own ids (not those of calls), which may stand in a context once."""
-    names = {block["id"] for block in blocks.blocks if isinstance(block.get("id"), str)}
-    return names - {one for one, _ in _calls(blocks)}
+    """The ids of the blocks, each of which may stand in a context once."""
+    return {block["id"] for block in blocks.blocks if isinstance(block.get("id"), str)}
 
 
 _DATED = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2})$")

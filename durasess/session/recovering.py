@@ -34,12 +34,14 @@ class ChildSeen(msgspec.Struct, frozen=True):
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What recovery may ask.
 
-    `is_dead(worker_id)`: whether that writer is gone. `now` in nanoseconds since 1970.
+    `is_dead(worker_id)`: whether that writer is gone; `is_alone`: whether all others are. `now` in
+    nanoseconds since 1970.
     `settle_writes(writes)` compares the workspace with what a write was going to do. `look_at` a
     child session by its id.
     """
 
     is_dead: Callable[[str], bool]
+    is_alone: bool = True
     tools: Mapping[str, Tool]
     now: int
     settle_writes: Callable[[list[dict[str, Any]]], str | None]
@@ -53,7 +55,7 @@ def recovery_drafts(state: SessionState, around: Surroundings) -> list[Draft]:
     drafts: list[Draft] = []
     seen: dict[str, ChildSeen] = {}
     for child in state.children.values():
-        if child.status == "running":
+        if child.status == "running" and _is_orphaned(state, child, around, is_over=is_over):
             seen[child.session_id] = found = _look(around, child)
             if found.status != "running":
                 drafts.append(_child_finished(child, found))
@@ -74,6 +76,14 @@ def recovery_drafts(state: SessionState, around: Surroundings) -> list[Draft]:
 def _worker_of(run: Run) -> str:
     worker_id = run.worker.get("worker_id")
     return worker_id if isinstance(worker_id, str) else ""
+
+
+def _is_orphaned(state: SessionState, child: Child, around: Surroundings, *, is_over: bool) -> bool:
+    """Whether nobody is left who will say how the child ended."""
+    run = state.open_run
+    if run is not None and child.run_id == run.run_id:
+        return is_over
+    return around.is_alone
 
 
 def _look(around: Surroundings, child: Child) -> ChildSeen:

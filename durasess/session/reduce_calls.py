@@ -5,6 +5,7 @@ A reducer is total: what fits no call changes nothing but a count.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from msgspec.structs import replace
@@ -89,7 +90,8 @@ def tool_started(
             worker_id=data.worker_id,
             operation_id=data.operation_id or call.operation_id,
             effect=data.effect,
-            timeout_s=data.timeout_s,
+            # A text that says it is infinite is read as a number that no state can hold.
+            timeout_s=data.timeout_s if math.isfinite(data.timeout_s) else 0.0,
             attempt=max(data.attempt, call.attempt + 1),
             writes=data.writes,
             reason="",

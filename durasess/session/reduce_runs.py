@@ -124,7 +124,7 @@ def assistant_message(
         content=data.content,
         run_id=run_id,
         calls=keys,
-        raw=data.raw,
+        raw=_of_model(data.raw, data.model or state.runtime_config.get("model")),
         partial=data.partial,
     )
     state = replace(
@@ -136,6 +136,13 @@ def assistant_message(
     )
     state = _used(state, run_id, usage.from_data(data.usage))
     return _said(state, message, resident, calls=len(keys))
+
+
+def _of_model(raw: Any, model: Any) -> Any:
+    """A provider's item with the model that made it: it may go back to no other."""
+    if isinstance(raw, dict) and isinstance(model, str) and model:
+        return raw if "model" in raw else {**raw, "model": model}
+    return raw
 
 
 def run_finished(
@@ -176,14 +183,17 @@ def _notice(state: SessionState, event: Event, run: Run, status: str, reason: st
     ]
     if status == "succeeded" or (status == "failed" and not told):
         return None
-    keys = [call.key for call in told]
-    messages = {call.seq for call in told if not call.detached}
+    # What an earlier interruption left to tell, the model has not heard yet.
+    earlier = state.notice or Notice(run.run_id, event.seq)
+    keys = list(dict.fromkeys([*earlier.keys, *(call.key for call in told)]))
+    calls = [state.tool_states[key] for key in keys if key in state.tool_states]
+    messages = {call.seq for call in calls if not call.detached}
     finished = [
         call.key
         for call in state.tool_states.values()
         if call.seq in messages and call.key not in keys and call.result_seq
     ]
-    return Notice(run.run_id, event.seq, reason, keys, finished)
+    return Notice(run.run_id, event.seq, reason, keys, finished, earlier.gaps)
 
 
 def _said(state: SessionState, message: Message, resident: int, *, calls: int = 0) -> SessionState:

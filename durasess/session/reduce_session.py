@@ -25,7 +25,7 @@ def session_created(
         parent_call=data.parent_call,
         created_at=event.ts,
     )
-    version = data.custom_version
+    version = max(data.custom_version, 1)
     return replace(state, meta=meta, custom_version=version, custom_state_version=version)
 
 

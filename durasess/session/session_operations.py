@@ -15,6 +15,7 @@ from durasess.engine.types import Draft
 from durasess.errors import EventRejectedError, WorkspaceNotFoundError
 from durasess.session import call_operations, events, run_operations
 from durasess.session.core import Core, Emission, Operation, draft
+from durasess.session.refusal import refuse
 from durasess.session.state import OPEN_CALLS, SessionState, SessionStatus
 
 
@@ -124,6 +125,8 @@ def start_child(
     core: Core, session_id: str, *, run_id: str | None, call_id: str | None
 ) -> Operation[str]:
     """Say that a child is about to be made; the key of the call it works for, or nothing."""
+    if session_id == core.engine.session_id:
+        refuse(f"{session_id!r:.80} is this session itself", "choose another id for its child")
     call = call_operations.find(core, call_id, ("running",)) if call_id else None
     key = call.key if call is not None else ""
     data = events.ChildStarted(session_id=session_id, key=key)

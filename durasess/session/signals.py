@@ -23,6 +23,9 @@ SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 LIMIT_S = 10.0
 """Seconds that a save may take; whoever sent the signal often kills after a while."""
 
+_AGAIN_S = 0.05
+"""Seconds between two attempts to reach the main thread."""
+
 
 class SignalWatch:
     """From `start`, or in a `with` block, to `close`: on SIGTERM or SIGHUP, `save()` is called in
@@ -32,7 +35,8 @@ class SignalWatch:
       been put before it. It may raise.
     * Where nobody did, the program goes on until `save` returned, or `limit_s` seconds, and then
       ends the default way: the default handler is restored and the signal sent again, so that the
-      parent sees a process that died of it. A second signal ends it so at once.
+      parent sees a process that died of it. A second signal ends it so at once. Both take the main
+      thread, as every handler does: a long call of C code delays them.
     * A signal that was ignored, SIGHUP under nohup, stays so.
 
     `requested` is set a moment after the first signal, whose number is `signum` from then on. A
@@ -131,15 +135,25 @@ class SignalWatch:
             self._after_save(signum, arrived)
 
     def _after_save(self, signum: int, arrived: SimpleQueue[int]) -> None:
+        if callable(self._previous[signum]):
+            self._is_saving = False
+            return
+        self._is_saved = True
+        while self._interrupt_main_thread(signum, arrived):
+            # One that comes just before the main thread begins to wait does not wake it.
+            threading.Event().wait(_AGAIN_S)
+
+    def _interrupt_main_thread(self, signum: int, arrived: SimpleQueue[int]) -> bool:
+        """Have the handler run again; False when the watch was closed: the program ends itself."""
         with self._ending:
+            main = threading.main_thread().ident
             if self._arrived is not arrived:
-                # Closed meanwhile: the program ends by itself.
-                return
-            if callable(self._previous[signum]):
-                self._is_saving = False
+                return False
+            if hasattr(signal, "pthread_kill") and main is not None:
+                signal.pthread_kill(main, signum)
             else:
-                self._is_saved = True
-                _interrupt_main_thread(signum)
+                signal.raise_signal(signum)
+            return True
 
     def _save_once(self) -> None:
         try:
@@ -155,12 +169,3 @@ def _check_main_thread(name: str) -> None:
             f"{threading.current_thread().name!r}; signal handlers can be changed in the main "
             "thread alone. Call it there."
         )
-
-
-def _interrupt_main_thread(signum: int) -> None:
-    """Have the handler run again, also while the main thread waits for something."""
-    main = threading.main_thread().ident
-    if hasattr(signal, "pthread_kill") and main is not None:
-        signal.pthread_kill(main, signum)
-    else:
-        signal.raise_signal(signum)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from durasess.engine import paths
 from durasess.engine.types import Draft
 from durasess.session import events, validate_calls
 from durasess.session.refusal import check_run, refuse
@@ -114,7 +115,7 @@ def _assistant_message(state: SessionState, draft: Draft, data: events.Assistant
         if not isinstance(asked.arguments, dict | str):
             refuse(
                 f"the arguments of {asked.call_id!r:.80} are {type(asked.arguments).__name__}",
-                "they are an object, or the provider's text when that is no JSON",
+                "they are an object, or a text of other JSON",
             )
     _check_numbers("usage", data.usage)
 
@@ -178,6 +179,9 @@ def _checkpoint(state: SessionState, draft: Draft, data: events.CheckpointSet) -
 
 
 def _child_started(state: SessionState, draft: Draft, data: events.ChildStarted) -> None:
+    problem = paths.session_id_problem(data.session_id)
+    if problem is not None:
+        refuse(f"{data.session_id!r:.80} is no session id: {problem}", "choose another id")
     if data.session_id in state.children:
         refuse(f"the child {data.session_id!r:.80} was started before", "choose another id")
     if data.key or draft.call_id is not None:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from durasess.engine.engine import Engine
 from durasess.engine.feeds import FEED_EVENTS
 from durasess.errors import CorruptionError, SessionClosedError
 from durasess.session.bus import Delivery, Subscription, subscribe
-from durasess.session.crossing import CROSSING_ITEMS
+from durasess.session.crossing import CROSSING_ITEMS, Crossing
 from tests.support.sessions import PATIENCE_S, outcome_of
 
 LONG_S = PATIENCE_S * 10
@@ -238,6 +239,17 @@ def test_closed_subscription_leaves_no_queue_in_the_engine(engine: Engine) -> No
     assert feeds._feeds == ()
 
 
+def test_subscription_that_is_closed_while_an_event_is_taken_leaves_no_queue(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscription = subscribe(engine, after=0)
+    append(engine, 1)
+    wanted = SimpleNamespace(takes=lambda _: subscription.close() or True)
+    monkeypatch.setattr(subscription, "_wanted", wanted)
+    assert rest(subscription) == []
+    assert engine._writer.feeds._feeds == ()  # type: ignore[union-attr]
+
+
 def test_iteration_left_by_break_goes_on_later(engine: Engine) -> None:
     append(engine, 1, 2)
     with subscribe(engine, after=0) as subscription:
@@ -341,6 +353,7 @@ def test_callback_that_never_returns_stalls_neither_appends_nor_close(engine: En
     subscription = subscribe(engine, callback=block)
     append(engine, 1)
     assert entered.wait(LONG_S)
+    assert subscription._thread is not None and subscription._thread.daemon
     append(engine, 2)
     outcome_of(engine.close)
     outcome_of(subscription.close)
@@ -451,6 +464,8 @@ def test_close_drops_what_is_on_its_way_to_a_coroutine(engine: Engine) -> None:
     async def main() -> list[int]:
         subscription = subscribe(engine, after=0)
         await collected(subscription, 1)
+        while len(subscription._crossing._items) < 2:
+            await asyncio.sleep(0.001)
         subscription.close()
         return await collected(subscription, 1)
 
@@ -468,6 +483,19 @@ def test_loop_that_was_closed_harms_nobody_and_another_goes_on(engine: Engine) -
     engine.close()
     assert first + run(collected(subscription, 999)) == list(range(1, CROSSING_ITEMS * 3 + 2))
     assert threads_named("durasess-crossing") == []
+
+
+@pytest.mark.parametrize("room", [0, 1])
+def test_thread_whose_loop_was_closed_ends_and_keeps_no_room(
+    monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    monkeypatch.setattr("durasess.session.crossing._LOOK_EVERY_S", 0.001)
+    crossing: Crossing[int] = Crossing(lambda: 1, threading.Event())
+    crossing._loop = asyncio.new_event_loop()
+    crossing._loop.close()
+    crossing._room = threading.Semaphore(room)
+    assert outcome_of(crossing._waits_for_room) is False
+    assert crossing._room._value == room
 
 
 def threads_named(name: str) -> list[threading.Thread]:

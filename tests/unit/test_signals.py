@@ -21,10 +21,10 @@ from tests.support.sessions import PATIENCE_S
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
 ROOT = Path(__file__).parents[2]
-LONG_S = PATIENCE_S * 10
+LONG_S = PATIENCE_S * 4
 
 BEGIN = """
-import os, signal, subprocess, sys, threading, time
+import os, select, signal, sys, threading, time
 from durasess.session.signals import SignalWatch
 def say(text):
     os.write(1, text.encode() + b"\\n")
@@ -32,10 +32,13 @@ def save():
     say("saved")
 def wait():
     say("ready")
-    sys.stdin.readline()
+    while not select.select([0], [], [], 0.01)[0]:
+        pass
+    os.read(0, 1)
     say("went on")
 """
-"""`wait` ends when a line comes, so a test decides what happens before what, not a clock."""
+"""`wait` ends when a line comes, so a test decides what happens before what, not a clock. It looks
+again and again: a signal that comes just before a thread begins to wait does not wake it."""
 
 
 class Program:
@@ -50,11 +53,17 @@ class Program:
             text=True,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
+        self.patience = threading.Timer(LONG_S, self.process.kill)
+        self.patience.start()
+
+    def read(self) -> str:
+        """The next line that it writes."""
+        return _of(self.process.stdout).readline().rstrip("\n")
 
     def reads(self, *lines: str) -> None:
         """The next lines that it writes are these."""
         for line in lines:
-            assert _of(self.process.stdout).readline().rstrip("\n") == line
+            assert self.read() == line
 
     def send(self, signum: int) -> None:
         self.process.send_signal(signum)
@@ -80,6 +89,7 @@ def programs() -> Iterator[list[Program]]:
     running: list[Program] = []
     yield running
     for one in running:
+        one.patience.cancel()
         one.process.kill()
         one.process.communicate()
 
@@ -160,21 +170,29 @@ def test_program_goes_on_until_it_is_saved(program: Program) -> None:
 @lines(
     """
     with SignalWatch(save) as watch:
-        watch._save = lambda: (say("saving"), sys.stdin.readline(), say("saved"), done.set())
-        done = threading.Event()
+        watch._save = lambda: (say("saving"), sys.stdin.readline(), say("saved"))
+        [watching] = [one for one in threading.enumerate() if one.name == "durasess-signals"]
         say("ready")
-        watch.requested.wait()
-    done.wait()
+        while not watch.requested.is_set():
+            time.sleep(0.001)
     say("closed")
+    watching.join()
+    say("joined")
     """
 )
 def test_program_that_closes_the_watch_ends_by_itself(program: Program) -> None:
     program.reads("ready")
     program.send(signal.SIGTERM)
-    program.reads("saving")
+    assert sorted(program.read() for _ in range(2)) == ["closed", "saving"]
     program.go_on()
-    program.reads("saved", "closed")
+    program.reads("saved", "joined")
     assert program.ends() == 0
+
+
+@lines("SignalWatch(save).start(); signal.raise_signal(signal.SIGTERM); threading.Event().wait()")
+def test_main_thread_that_waits_for_ever_is_reached(program: Program) -> None:
+    program.reads("saved")
+    assert program.ends() == -signal.SIGTERM
 
 
 # Somebody handled it, or ignored it
@@ -200,7 +218,8 @@ def test_handler_of_before_is_called_and_may_end_the_program(program: Program) -
     watch = SignalWatch(saves.release).start()
     for _ in range(2):
         say("ready")
-        saves.acquire()
+        while not saves.acquire(timeout=0.01):
+            pass
         while watch._is_saving:
             time.sleep(0.001)
     say("saved twice")
@@ -235,17 +254,16 @@ def test_ignored_signal_stays_ignored(program: Program) -> None:
     child = os.fork()
     if not child:
         signal.alarm(60)
-        threading.Event().wait()
-    say(str(child))
-    sys.stdin.readline()
+        say(str(os.getpid()))
+        while True:
+            time.sleep(0.01)
     say(str(os.waitpid(child, 0)[1]))
     say(str(watch.requested.is_set()))
     """
 )
 def test_forked_child_dies_of_the_signal_as_before(program: Program) -> None:
-    child = int(_of(program.process.stdout).readline())
+    child = int(program.read())
     os.kill(child, signal.SIGTERM)
-    program.go_on()
     program.reads(str(int(signal.SIGTERM)), "False")
     assert program.ends() == 0
 
