@@ -9,6 +9,7 @@ changes the disk in writer.py.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import threading
@@ -281,7 +282,9 @@ class Engine(Handle):
                         seq = published.seq
                         yield event_of(published.line, published.version, self._options.fold)
                 if not self._closed and self._options.mode != "own":
-                    self.refresh()
+                    # Closed in this moment: what was durable before is still to come.
+                    with contextlib.suppress(SessionClosedError):
+                        self.refresh()
 
     @property
     def _is_released(self) -> bool:

@@ -160,7 +160,7 @@ class AsyncSession(SessionView):
     ) -> bus.Subscription:
         """Durable events from now on, or all behind seq `after`, to iterate over or for a callback
         in a thread of its own. See bus.subscribe."""
-        return bus.subscribe(
+        made = bus.subscribe(
             self._core.engine,
             after=after,
             types=types,
@@ -169,6 +169,8 @@ class AsyncSession(SessionView):
             callback=callback,
             on_error=on_error,
         )
+        self._subscriptions.add(made)
+        return made
 
     # -- what the session is and knows --------------------------------------------------------
 
@@ -288,8 +290,8 @@ class AsyncSession(SessionView):
         return await asyncio.to_thread(self._core.engine.prune)
 
     async def close(self) -> None:
-        """Let go of the session; safe to call again."""
-        await asyncio.to_thread(self._core.engine.close)
+        """Let go of the session; safe to call again. Callbacks get what was durable."""
+        await asyncio.to_thread(self._close)
 
     async def abandon(self) -> None:
         """Let go as a kill would, without sealing: for tests of recovery."""

@@ -35,13 +35,17 @@ class SessionCreated(EventData):
 
 
 class SessionChanged(EventData):
-    """`session_changed`: the fields that are there."""
+    """`session_changed`: the fields that are there. A fork says that its events up to `parent_seq`
+    are those of `parent`."""
 
     title: str | UnsetType = UNSET
     status: SessionStatus | UnsetType = UNSET
     labels: dict[str, str] | UnsetType = UNSET
     pinned: bool | UnsetType = UNSET
     user_id: str | UnsetType = UNSET
+    parent: str | UnsetType = UNSET
+    parent_call: str | UnsetType = UNSET
+    parent_seq: int | UnsetType = UNSET
 
 
 class WorkspaceBound(EventData):

@@ -21,7 +21,7 @@ from durasess.session.migrations import MIGRATIONS
 from durasess.session.options import SessionOptions
 from durasess.session.reducer import Reducer
 from durasess.session.report import SessionReport, summary
-from durasess.session.settling import settle_session
+from durasess.session.settling import settle_session, unsettled
 from durasess.session.state import SessionState
 from durasess.session.validation import validate
 
@@ -89,7 +89,7 @@ def open_core(
         if engine.worker_id:
             # Alone, what is open is this handle's own.
             core.recover = lambda: settle_session(core, options).was_interrupted
-        report = SessionReport(log=engine.recovery)
+        report = unsettled(core)
         if mode != "read" and core.state.seq:
             report = settle_session(core, options)
         return core, report

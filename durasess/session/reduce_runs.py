@@ -175,13 +175,15 @@ def _ended(
 
 def _notice(state: SessionState, event: Event, run: Run, status: str, reason: str) -> Notice | None:
     """None when the run ended as it should, or failed and left nothing open."""
+    if status == "succeeded":
+        return None
     answered = max((one.seq for one in state.messages if one.role == "assistant"), default=0)
     told = [
         call
         for call in state.tool_states.values()
         if call.status in OPEN_CALLS or call.recovery_seq > max(answered, run.seq)
     ]
-    if status == "succeeded" or (status == "failed" and not told):
+    if status == "failed" and not told:
         return None
     # What an earlier interruption left to tell, the model has not heard yet.
     earlier = state.notice or Notice(run.run_id, event.seq)

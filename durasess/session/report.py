@@ -52,6 +52,7 @@ def summary(state: SessionState) -> dict[str, Any]:
         "pinned": meta.pinned,
         "origin": meta.origin,
         "parent": meta.parent,
+        "parent_seq": meta.parent_seq,
         "created_at": meta.created_at,
         "updated_at": state.updated_at,
         "last_run": None

@@ -135,16 +135,23 @@ def _not_started(call: ToolState, reason: str) -> Draft:
 
 def record_usage(core: Core, run_id: str, reported: Any, *, counter: str) -> Operation[Receipt]:
     """Deltas; with the name of a `counter`, what it reports is cumulative and the deltas are made
-    from where it stood before."""
+    from where it stood before. Where somebody else reported it in this moment, they are made anew.
+    """
     given = usage.normalized(reported)
-    counters: dict[str, float] = {}
-    if counter:
+    while True:
         before = core.state.counters.get(counter)
-        counters = usage.as_data(given)
-        given = usage.since(given, before) if before is not None else given
-    data = events.UsageRecorded(usage=usage.as_data(given), source=counter, counters=counters)
-    receipts = yield Emission([draft(data, run_id=run_id)])
-    return receipts[0]
+        data = events.UsageRecorded(
+            usage=usage.as_data(usage.since(given, before) if before is not None else given),
+            source=counter,
+            counters=usage.as_data(given) if counter else {},
+        )
+        try:
+            receipts = yield Emission([draft(data, run_id=run_id)])
+        except EventRejectedError:
+            if core.state.counters.get(counter) == before:
+                raise
+        else:
+            return receipts[0]
 
 
 def last_answer(state: SessionState) -> Any:

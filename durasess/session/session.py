@@ -172,7 +172,7 @@ class Session(SessionView):
     ) -> bus.Subscription:
         """Durable events from now on, or all behind seq `after`, to iterate over or for a callback
         in a thread of its own. See bus.subscribe."""
-        return bus.subscribe(
+        made = bus.subscribe(
             self._core.engine,
             after=after,
             types=types,
@@ -181,6 +181,8 @@ class Session(SessionView):
             callback=callback,
             on_error=on_error,
         )
+        self._subscriptions.add(made)
+        return made
 
     # -- what the session is and knows --------------------------------------------------------
 
@@ -302,8 +304,8 @@ class Session(SessionView):
         return self._core.engine.prune()
 
     def close(self) -> None:
-        """Let go of the session; safe to call again."""
-        self._core.engine.close()
+        """Let go of the session; safe to call again. Callbacks get what was durable."""
+        self._close()
 
     def abandon(self) -> None:
         """Let go as a kill would, without sealing: for tests of recovery."""

@@ -39,6 +39,11 @@ def settle_session(core: Core, options: SessionOptions) -> SessionReport:
     return _report(core, written)
 
 
+def unsettled(core: Core) -> SessionReport:
+    """The report of an opening that says nothing."""
+    return _report(core, [])
+
+
 def _surroundings(core: Core, options: SessionOptions) -> Surroundings:
     live = core.engine.live_workers() if core.engine.worker_id else {}
     workspace = Workspace(core.state.meta.workspace)

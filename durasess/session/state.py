@@ -49,7 +49,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What lists show of a session. `parent` is a session id, `parent_call` a call's key there."""
+    """What lists show of a session. `parent` is a session id: with `parent_seq` the session this one
+    was forked from there, else the one that it works for; `parent_call` is a call's key there."""
 
     title: str = ""
     status: SessionStatus = "active"
@@ -60,6 +61,7 @@ class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
     workspace: str = ""
     parent: str = ""
     parent_call: str = ""
+    parent_seq: int = 0
     created_at: str = ""
 
 

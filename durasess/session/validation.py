@@ -14,7 +14,7 @@ import msgspec
 
 from durasess.engine import paths
 from durasess.engine.types import Draft
-from durasess.session import events, validate_calls
+from durasess.session import events, usage, validate_calls
 from durasess.session.refusal import check_run, refuse
 from durasess.session.state import OPEN_CALLS, SessionState, ToolState
 
@@ -123,6 +123,14 @@ def _assistant_message(state: SessionState, draft: Draft, data: events.Assistant
 def _usage_recorded(state: SessionState, draft: Draft, data: events.UsageRecorded) -> None:
     _check_numbers("usage", data.usage)
     _check_numbers("counters", data.counters)
+    before = state.counters.get(data.source)
+    counters = usage.from_data(data.counters)
+    since = usage.since(counters, before) if before is not None else counters
+    if data.source and usage.from_data(data.usage) != usage.from_data(usage.as_data(since)):
+        refuse(
+            f"the deltas are not made from where counter {data.source!r:.80} stands, {before}",
+            "report it again",
+        )
 
 
 def _check_numbers(name: str, numbers: dict[str, float]) -> None:

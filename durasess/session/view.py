@@ -3,11 +3,13 @@ for threads and tasks."""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from durasess.engine.types import Event
 from durasess.errors import WorkspaceNotFoundError
+from durasess.session.bus import Subscription
 from durasess.session.context import Context, plan
 from durasess.session.core import Core
 from durasess.session.report import SessionReport
@@ -26,12 +28,17 @@ from durasess.session.transcript import Chunk, history, older_chunks
 from durasess.session.workspace import Workspace
 
 
+LAST_DELIVERIES_S = 1.0
+"""Seconds that a close waits for a callback to have what was durable."""
+
+
 class SessionView:
     """An open session, to look at. `recovery` tells what opening found."""
 
     def __init__(self, core: Core, report: SessionReport) -> None:
         self._core = core
         self._workspace: Workspace | None = None
+        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
         self.recovery = report
 
     @property
@@ -185,6 +192,12 @@ class SessionView:
         `limit_s` seconds; in the main thread only. Close what is returned, or use it in a `with`
         block."""
         return SignalWatch(self._save, limit_s=limit_s).start()
+
+    def _close(self) -> None:
+        self._core.engine.close()
+        for subscription in list(self._subscriptions):
+            # A callback that is stuck costs this much and no more.
+            subscription.wait(LAST_DELIVERIES_S)
 
     def _save(self) -> None:
         self._core.engine.flush()

@@ -7,6 +7,7 @@ with store.create(workspace="/project_A") as session: …
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -37,6 +38,8 @@ from durasess.session.tools import Tool, Verifier, declared
 from durasess.session.workspace import same_place
 from durasess.store import beginning, ids, keeping, placement
 from durasess.store.async_opening import AsyncOpening
+
+_LOGGER = logging.getLogger("durasess")
 
 
 class Store:
@@ -75,6 +78,7 @@ class Store:
     ) -> None:
         self.path = _root(path)
         self._disk = RealFiles()
+        self._has_warned = False
         self._tools: dict[str, Tool] = {}
         self._allow_network = allow_network
         self._options = SessionOptions(
@@ -194,6 +198,7 @@ class Store:
 
     def open_or_create(self, session_id: str, *, mode: Mode = "own", **options: Any) -> Session:
         """Open the session with this id, or make it; `options` are those of `create`."""
+        self._path_of(session_id)
         try:
             return self._opened(session_id, mode, at_least=None, made_with=options)
         except SessionNotFoundError:
@@ -292,7 +297,11 @@ class Store:
         except SelfCheckError as error:
             self._keep(path, error)
             raise
-        warnings = tuple(placement.warnings_for(path))
+        warnings = tuple(placement.warnings_for(self.path))
+        if warnings and not self._has_warned:
+            self._has_warned = True
+            for warning in warnings:
+                _LOGGER.warning("%s", warning)
         return Session(core, msgspec.structs.replace(report, warnings=warnings), self)
 
     def _keep(self, path: str, error: SelfCheckError) -> None:

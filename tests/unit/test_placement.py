@@ -62,6 +62,7 @@ def test_temporary_directory_that_is_no_absolute_path_is_passed_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TMPDIR", "a")
+    monkeypatch.chdir("/")
     assert warnings_for("/a", mounts=MOUNTS) == []
 
 

@@ -106,7 +106,9 @@ def test_paths_lead_to_each_masked_place() -> None:
 
 
 def test_place_with_two_secrets_is_named_once() -> None:
+    secret = "sk-" + LETTERS
     assert mask_secrets(["TOKEN=abcd1 PASSWORD=abcd2"]).paths == ["$[0]"]
+    assert mask_secrets({secret: secret}).paths == [f"$['sk-{MASK}']"]
 
 
 def test_argument_is_not_changed_and_what_has_no_secret_is_shared() -> None:

@@ -1,0 +1,76 @@
+"""Removing a whole session, on request only: away from its name at once, then file by file.
+
+A crash leaves it whole under its name, or gone from every list; what is left of it then, the next
+deletion in the same store removes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from durasess.engine import lock, paths
+from durasess.engine.files import Files
+from durasess.errors import EventRejectedError, SessionNotFoundError, StorageError
+from durasess.store import listing, staging
+
+
+def delete(disk: Files, root: str, session_id: str, *, token: str, even_pinned: bool) -> None:
+    """Remove the session with everything in its directory.
+
+    Raises SessionNotFoundError, SessionLockedError naming who has it open, EventRejectedError when
+    it is pinned (or nobody can tell) and `even_pinned` is False, StorageError.
+    """
+    path = paths.join(root, session_id)
+    row = listing.row_of(disk, root, session_id)
+    if row is None:
+        raise SessionNotFoundError(f"there is no session at {path}.", path=path)
+    refuse_pinned(row, even_pinned=even_pinned)
+    try:
+        _delete(disk, root, path, token)
+    except OSError as error:
+        raise StorageError(
+            f"{path} cannot be removed: {error}. If it is gone from the list, deleting any session "
+            "later removes the rest of it.",
+            path=path,
+            errno=error.errno,
+        ) from error
+
+
+def refuse_pinned(row: listing.Row, *, even_pinned: bool) -> None:
+    """EventRejectedError for a session that is to be kept."""
+    if even_pinned or not (row.pinned or row.problem):
+        return
+    reason = (
+        f"whether it is pinned cannot be told ({row.problem})" if row.problem else "it is pinned"
+    )
+    raise EventRejectedError(
+        f"{row.path}: {reason}. Nothing was deleted; unpin it first, or say that pinned ones may "
+        "go too.",
+        path=row.path,
+    )
+
+
+def _delete(disk: Files, root: str, path: str, token: str) -> None:
+    # A session without its lock files is nobody's; who opens it makes them again.
+    lock.create(disk, path)
+    owner = lock.acquire_owner(disk, path)
+    try:
+        # Held until the name is gone: who opens it then finds nothing.
+        doomed = staging.deleted_name(path, token)
+        disk.replace(path, doomed)
+        disk.sync_dir(root)
+        staging.remove_tree(disk, doomed)
+    finally:
+        disk.close(owner)
+    for name in leftovers(disk, root):
+        with contextlib.suppress(OSError):
+            staging.remove_tree(disk, paths.join(root, name))
+
+
+def leftovers(disk: Files, root: str) -> list[str]:
+    """Names of sessions whose removal was cut short."""
+    return sorted(
+        name
+        for name in disk.listdir(root)
+        if name.startswith(".") and name.endswith(staging.DELETED)
+    )
