@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
-from durasess.cli import difference, events, options, reducer, states
+from durasess.cli import (
+    difference,
+    events,
+    inspect_options,
+    options,
+    reducer,
+    session_context,
+    session_fold,
+    session_panels,
+    session_view,
+    states,
+)
 from durasess.cli.blocks import Block, Fact, Facts, Notes, Value, number
 from durasess.cli.examine import STATUS, Inspected, examine
+from durasess.cli.inspect_options import MODELS
 from durasess.cli.inspect_report import blocks
 from durasess.cli.masking import Masker
 from durasess.cli.metered import bytes_to_read
-from durasess.cli.output import Items, Output, Step
-from durasess.cli.reducer import Reducer
-
-CONTEXT = 5
-"""Events shown before and behind the one that was asked for."""
+from durasess.cli.output import DAMAGE, Items, Output, Step
+from durasess.cli.session_view import SessionLook, View
+from durasess.errors import SessionNotFoundError
 
 
 class Section(NamedTuple):
@@ -41,58 +52,35 @@ def add_to(verbs: options.Verbs) -> None:
         "tail is sound: the next open sets it aside), 1 damage, 2 usage, 3 not readable.",
         example="durasess inspect ~/.myagent/sessions/a1 --around 412 --context 3",
     )
-    parser.add_argument("path", metavar="PATH", help="the session's directory")
-    parser.add_argument("--events", action="store_true", help="list the events, data shortened")
-    parser.add_argument(
-        "--around", metavar="SEQ", type=options.positive, help="list the events around this seq"
-    )
-    parser.add_argument(
-        "--context",
-        metavar="N",
-        type=options.count,
-        default=CONTEXT,
-        help="so many before and behind --around (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--at",
-        metavar="SEQ",
-        type=options.positive,
-        help="show the event with this seq in full, and the state after it",
-    )
-    parser.add_argument(
-        "--diff",
-        metavar=("A", "B"),
-        nargs=2,
-        type=options.count,
-        help="show how the states after these two seqs differ, as JSON paths",
-    )
-    parser.add_argument(
-        "--reducer",
-        metavar="MODULE:NAME",
-        help="your apply(state, event): folds events where no snapshot is of exactly that seq",
-    )
-    parser.add_argument(
-        "--initial",
-        metavar="MODULE:NAME",
-        help="your function that makes the state before the first event (default: dict)",
-    )
-    options.add_show_secrets(parser)
+    inspect_options.declare(parser)
 
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Look and print; the status tells the health."""
     directory = options.directory(chosen.path)
-    fold = reducer.load(chosen.reducer, chosen.initial)
-    with output.progress("reading", bytes_to_read(directory), in_bytes=True) as step:
-        found = examine(directory, step)
+    inspect_options.check(chosen)
+    fold: states.Folding | None = reducer.load(chosen.reducer, chosen.initial)
+    found = _examined(chosen.path, directory, output)
     seqs = [*([chosen.at] if chosen.at else []), *(chosen.diff or [])]
     events.check_reached(found, chosen.around or 0, *seqs)
+    view = _view(chosen, found, output)
+    if view is None and chosen.context == MODELS:
+        raise options.UsageError(
+            f"--context is for sessions of agents; {found.path} holds other events."
+        )
+    if fold is None and view is not None:
+        fold = view.folding
     masker = Masker(show=chosen.show_secrets)
     shown = msgspec.convert(masker.value(options.fields(found)), Inspected)
+    session = _session(view, masker)
     total = states.events_to_fold(found, *seqs) if fold is not None else 0
     with output.progress("folding", total) as step:
         sections = list(_sections(chosen, found, fold, masker, step))
-    report = options.fields(shown) | {one.name: one.value for one in sections}
+    if view is not None and chosen.context == MODELS:
+        sections.append(_model_context(chosen, view, masker))
+    report = options.fields(shown)
+    report |= {"session": session.plain, "session_problem": session.problem}
+    report |= {one.name: one.value for one in sections}
 
     def count() -> dict[str, int]:
         return {"masked": masker.count}
@@ -101,7 +89,7 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
         return Items("events", events.values(found, masker), count)
 
     def all_blocks() -> Iterator[Block]:
-        yield from blocks(shown)
+        yield from blocks(shown, session_panels.blocks(session.look, session.problem))
         if chosen.events:
             yield events.listing(found, masker)
         for one in sections:
@@ -112,18 +100,61 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
         output.report(report, all_blocks, items)
     else:
         output.report(report | count(), all_blocks)
-    return STATUS[found.health]
+    is_refused = session.look is not None and session.look.findings
+    return max(STATUS[found.health], DAMAGE if is_refused else 0)
+
+
+def _examined(given: str, directory: str, output: Output) -> Inspected:
+    try:
+        with output.progress("reading", bytes_to_read(directory), in_bytes=True) as step:
+            return examine(directory, step)
+    except SessionNotFoundError:
+        raise options.not_there(given, directory) from None
+
+
+def _view(chosen: argparse.Namespace, found: Inspected, output: Output) -> View | None:
+    """The session in its own terms; None when it is no session of the session layer."""
+    if not session_fold.is_session(found):
+        return None
+    with output.progress("folding", found.after_snapshot) as step:
+        limit = None if chosen.all else chosen.runs
+        return View(found, step, runs=limit, now=time.time_ns())
+
+
+class _Session(NamedTuple):
+    """A session in its own terms with its secrets masked: as JSON readers get it, as people do; or
+    why there is none."""
+
+    plain: dict[str, Any] | None = None
+    look: SessionLook | None = None
+    problem: str | None = None
+
+
+def _session(view: View | None, masker: Masker) -> _Session:
+    if view is None:
+        return _Session()
+    if view.look is None:
+        return _Session(problem=masker.text(view.problem or ""))
+    plain = masker.value(session_view.values(view.look))
+    return _Session(plain, msgspec.convert(plain, SessionLook))
+
+
+def _model_context(chosen: argparse.Namespace, view: View, masker: Masker) -> Section:
+    planned = view.context(chosen.format or "neutral", chosen.max_tokens)
+    planned.request = masker.value(planned.request)
+    planned.remarks = [masker.text(one) for one in planned.remarks]
+    return Section("context", planned, list(session_context.blocks(planned)))
 
 
 def _sections(
     chosen: argparse.Namespace,
     found: Inspected,
-    fold: Reducer | None,
+    fold: states.Folding | None,
     masker: Masker,
     step: Step,
 ) -> Iterator[Section]:
     if chosen.around is not None:
-        near = events.around(found, chosen.around, chosen.context, masker)
+        near = events.around(found, chosen.around, inspect_options.beside(chosen.context), masker)
         shown: list[Block] = [events.around_listing(near, found)]
         if all(one["seq"] != chosen.around for one in near.events):
             remark = events.why_not_readable(found, chosen.around)

@@ -1,8 +1,10 @@
-"""What `durasess inspect` says of a session: facts, segments, findings, directory. No effects."""
+"""What `durasess inspect` says of any session: facts, segments, findings, directory. No effects.
+What it adds for one of the session layer is in session_panels.py.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from durasess.cli import layout
 from durasess.cli.blocks import (
@@ -38,9 +40,10 @@ _WORKER_COLUMNS = (
 )
 
 
-def blocks(found: Inspected) -> Iterator[Block]:
-    """The report for people."""
+def blocks(found: Inspected, of_session: Iterable[Block] = ()) -> Iterator[Block]:
+    """The report for people; `of_session` comes behind the first facts."""
     yield Facts("", list(_facts(found)))
+    yield from of_session
     if found.segments:
         rows = [Row(_segment_cells(one), _segment_tone(one)) for one in found.segments]
         yield Table("", _SEGMENT_COLUMNS, rows)

@@ -67,7 +67,7 @@ def add_to(verbs: options.Verbs) -> None:
         "nothing to do, 1 damage, 2 usage, 3 not readable or open in a writer.",
         example="durasess prune ~/.myagent/sessions/a1 --apply",
     )
-    parser.add_argument("path", metavar="PATH", help="the session's directory")
+    options.add_path(parser)
     parser.add_argument("--apply", action="store_true", help="do it (default: a dry run)")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from durasess.cli.options import UsageError
+from durasess.engine import codec, state
 from durasess.engine.types import Event
 
 
@@ -32,11 +33,19 @@ class Reducer(msgspec.Struct, frozen=True):
         except Exception as error:
             raise UsageError(f"the initial state cannot be made: {error!r}.") from error
 
-    def state_type(self) -> Any:
-        """What a stored state is decoded into: the type of the initial one, when it is a typed
-        struct, else plain values."""
+    def stored(self, version: int, raw: bytes, *, seq: int) -> Any:
+        """The state in a snapshot: of the type of the initial one, when that is a typed struct,
+        else plain values. LineError when it is none."""
         start = self.start()
-        return type(start) if isinstance(start, msgspec.Struct) else Any
+        return state.decode(raw, type(start) if isinstance(start, msgspec.Struct) else Any)
+
+    def plain(self, version: int, raw: bytes, *, seq: int) -> Any:
+        """The state in a snapshot as it is stored."""
+        return codec.decode(raw)
+
+    def migrated(self, event: Event, version: int) -> Event:
+        """The event as it is: migrations are not known here."""
+        return event
 
     def step(self, before: Any, event: Event) -> Any:
         """The state after one event. UsageError when the program's function raises."""
@@ -45,6 +54,13 @@ class Reducer(msgspec.Struct, frozen=True):
         except Exception as error:
             raise UsageError(f"{self.name} raised {error!r} for seq {event.seq}.") from error
         return before if returned is None else returned
+
+    def remarks(self, versions: set[int]) -> list[str]:
+        """That several schema versions went into one state."""
+        if len(versions) < 2:
+            return []
+        said = " and ".join(map(str, sorted(versions)))
+        return [f"Schema versions {said} were folded together, without migrations."]
 
 
 def load(reducer: str | None, initial: str | None) -> Reducer | None:

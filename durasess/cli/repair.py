@@ -25,7 +25,7 @@ def add_to(verbs: options.Verbs) -> None:
         "there or still there, 2 usage, 3 not readable or open in a writer.",
         example="durasess repair ~/.myagent/sessions/a1 --apply",
     )
-    parser.add_argument("path", metavar="PATH", help="the session's directory")
+    options.add_path(parser)
     parser.add_argument("--apply", action="store_true", help="do it (default: a dry run)")
 
 

@@ -1,10 +1,10 @@
-"""The state after any seq: from a snapshot that is of exactly this seq, or folded by the program's
-own reducer from the nearest snapshot before it; else what is known.
+"""The state after any seq: from a snapshot that is of exactly this seq, or folded by a reducer, the
+program's own or the session layer's, from the nearest snapshot before it; else what is known.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -12,10 +12,50 @@ from durasess.cli import events, options, salvage
 from durasess.cli.blocks import count, span
 from durasess.cli.examine import Inspected
 from durasess.cli.output import Step
-from durasess.cli.reducer import Reducer
-from durasess.engine import codec, files, state
-from durasess.engine.types import LineError
+from durasess.engine import codec, files
+from durasess.engine.scan import Scan
+from durasess.engine.types import Event, LineError
 from durasess.engine.verify import SnapshotInfo
+
+
+class Folding(Protocol):
+    """How events become a state. Each method may raise UsageError, which is the user's to mend, or
+    UnusableError, which says why there is no such state."""
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+
+    def start(self) -> Any:
+        """The state before event 1."""
+
+    def stored(self, version: int, raw: bytes, *, seq: int) -> Any:
+        """The state in a snapshot of this schema version and seq; LineError when it cannot be
+        decoded."""
+
+    def plain(self, version: int, raw: bytes, *, seq: int) -> Any:
+        """The same as it is shown, as JSON values; LineError likewise."""
+
+    def migrated(self, event: Event, version: int) -> Event:
+        """An event that was written with this schema version, as `step` wants it."""
+
+    def step(self, before: Any, event: Event) -> Any:
+        """The state after one event."""
+
+    def remarks(self, versions: set[int]) -> list[str]:
+        """What to know of a state folded from these schema versions."""
+
+
+class Folded(NamedTuple):
+    """The state after `seq`, and why it could not be folded further."""
+
+    value: Any
+    seq: int
+    problem: str = ""
+
+
+class UnusableError(Exception):
+    """Why a state cannot be computed."""
 
 
 class Nearest(msgspec.Struct, frozen=True):
@@ -51,29 +91,25 @@ class StateAt(msgspec.Struct, kw_only=True):
         return f"folded from {self.nearest.snapshot} (seq {self.nearest.seq:,}) over {between}"
 
 
-class _UnusableError(Exception):
-    """Why a state cannot be computed."""
-
-
-def after(found: Inspected, seq: int, reducer: Reducer | None, step: Step) -> StateAt:
+def after(found: Inspected, seq: int, folding: Folding | None, step: Step) -> StateAt:
     """What can be said of the state after event `seq`, which is one that was reached; `step` is
     called after each event that was folded. UsageError when the reducer raises."""
     at = StateAt(seq=seq)
     usable = [one for one in found.snapshots if one.reason is None and one.seq <= seq]
     base = max(usable, key=lambda one: one.seq, default=None)
     if base is not None and base.seq == seq:
-        _take_snapshot(at, found, base)
+        _take_snapshot(at, found, base, folding)
         if at.known:
             return at
     at.nearest = Nearest(base.name, base.seq, seq - base.seq) if base else Nearest(None, 0, seq)
     try:
         _check_reachable(found, at.nearest, seq)
-        if reducer is None:
+        if folding is None:
             at.remarks.append(_without_reducer(at.nearest, seq))
             return at
-        at.state = _folded(at, found, base, reducer, step)
+        at.state = _folded(at, found, base, folding, step)
         at.known = True
-    except _UnusableError as error:
+    except UnusableError as error:
         at.remarks.append(f"The state after seq {seq:,} cannot be computed: {error}.")
     return at
 
@@ -84,19 +120,60 @@ def events_to_fold(found: Inspected, *seqs: int) -> int:
     return sum(seq - max((one for one in usable if one <= seq), default=0) for seq in seqs)
 
 
-def _take_snapshot(at: StateAt, found: Inspected, base: SnapshotInfo) -> None:
+def fold_on(
+    found: Inspected,
+    begin: Folded,
+    upto: int,
+    folding: Folding,
+    *,
+    versions: set[int],
+    step: Step,
+) -> Folded:
+    """The state behind `begin` as far as it can be folded, at most to seq `upto`. `versions` gets
+    the schema versions of the events."""
+    value, reached, problem = begin
+    if reached >= upto:
+        return begin
+    for scan, record in events.reading(found).records(events.numbers(found, reached + 1)):
+        if record.seq <= reached:
+            continue
+        event, problem = salvage.event_of(record)
+        if record.seq != reached + 1 or not record.proven or event is None:
+            break
+        version = version_of(found, scan)
+        versions.add(version)
+        value = folding.step(value, folding.migrated(event, version))
+        reached = record.seq
+        step()
+        if reached == upto:
+            break
+    return Folded(value, reached, problem)
+
+
+def version_of(found: Inspected, scan: Scan) -> int:
+    """The schema version of a segment's events."""
+    return scan.header.schema_version if scan.header else found.schema_version
+
+
+def _take_snapshot(
+    at: StateAt, found: Inspected, base: SnapshotInfo, folding: Folding | None
+) -> None:
     try:
-        _, raw = salvage.stored_state(files.RealFiles(), found.path, base.name, found.session_id)
-        at.state = codec.decode(raw)
-    except (OSError, LineError) as error:
-        at.remarks.append(f"{base.name} can no longer be read: {error}.")
+        version, raw = salvage.stored_state(
+            files.RealFiles(), found.path, base.name, found.session_id
+        )
+        at.state = (
+            codec.decode(raw) if folding is None else folding.plain(version, raw, seq=base.seq)
+        )
+    except (OSError, LineError, UnusableError) as error:
+        at.remarks.append(f"{base.name} cannot be used: {error}.")
     else:
         at.known, at.snapshot = True, base.name
 
 
 def _check_reachable(found: Inspected, nearest: Nearest, seq: int) -> None:
     if nearest.events and nearest.seq + 1 < found.first_seq:
-        raise _UnusableError(
+        raise UnusableError(
             f"no snapshot of a seq up to {seq:,} is left, and the events before "
             f"seq {found.first_seq:,} are gone"
         )
@@ -118,50 +195,36 @@ def _without_reducer(nearest: Nearest, seq: int) -> str:
 
 
 def _folded(
-    at: StateAt, found: Inspected, base: SnapshotInfo | None, reducer: Reducer, step: Step
+    at: StateAt, found: Inspected, base: SnapshotInfo | None, folding: Folding, step: Step
 ) -> Any:
     """The plain JSON of the state after the events between."""
     versions: set[int] = set()
-    value = _start(found, base, reducer, versions)
-    reached = base.seq if base is not None else 0
-    reading = events.reading(found)
-    numbers = events.numbers(found, reached + 1) if reached < at.seq else []
-    for scan, record in reading.records(numbers):
-        if record.seq <= reached:
-            continue
-        event, problem = salvage.event_of(record)
-        if record.seq != reached + 1 or not record.proven or event is None:
-            raise _UnusableError(f"seq {reached + 1:,} cannot be read{problem and f': {problem}'}")
-        versions.add(scan.header.schema_version if scan.header else found.schema_version)
-        value = reducer.step(value, event)
-        reached = record.seq
-        step()
-        if reached == at.seq:
-            break
-    if reached < at.seq:
-        raise _UnusableError(f"seq {reached + 1:,} cannot be read")
-    if len(versions) > 1:
-        said = " and ".join(map(str, sorted(versions)))
-        at.remarks.append(f"Schema versions {said} were folded together, without migrations.")
+    value = _start(found, base, folding, versions)
+    begins = base.seq if base is not None else 0
+    folded = fold_on(found, Folded(value, begins), at.seq, folding, versions=versions, step=step)
+    if folded.seq < at.seq:
+        why = folded.problem and f": {folded.problem}"
+        raise UnusableError(f"seq {folded.seq + 1:,} cannot be read{why}")
+    at.remarks += folding.remarks(versions)
     try:
-        return codec.decode(codec.encode(value))
+        return codec.decode(codec.encode(folded.value))
     except (TypeError, ValueError, OverflowError, RecursionError, LineError) as error:
         raise options.UsageError(
-            f"{reducer.name} made a state that is no JSON: {error}."
+            f"{folding.name} made a state that is no JSON: {error}."
         ) from error
 
 
 def _start(
-    found: Inspected, base: SnapshotInfo | None, reducer: Reducer, versions: set[int]
+    found: Inspected, base: SnapshotInfo | None, folding: Folding, versions: set[int]
 ) -> Any:
     if base is None:
-        return reducer.start()
+        return folding.start()
     try:
         version, raw = salvage.stored_state(
             files.RealFiles(), found.path, base.name, found.session_id
         )
-        value = state.decode(raw, reducer.state_type())
+        value = folding.stored(version, raw, seq=base.seq)
     except (OSError, LineError) as error:
-        raise _UnusableError(f"{base.name} cannot be used: {error}") from error
+        raise UnusableError(f"{base.name} cannot be used: {error}") from error
     versions.add(version)
     return value

@@ -15,7 +15,6 @@ from durasess.cli.examine import is_session
 from durasess.cli.masking import Masker
 from durasess.cli.output import SOUND, Output
 from durasess.engine import files
-from durasess.errors import SessionNotFoundError
 
 LAST = 10
 """Events shown first, unless told otherwise."""
@@ -39,7 +38,7 @@ def add_to(verbs: options.Verbs) -> None:
         example="durasess tail ~/.myagent/sessions/a1 -n 3 --json | jq .type",
         json_lines=True,
     )
-    parser.add_argument("path", metavar="PATH", help="the session's directory")
+    options.add_path(parser)
     parser.add_argument(
         "-n",
         dest="last",
@@ -57,7 +56,7 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
     """Print until Ctrl-C, or an error."""
     directory = options.directory(chosen.path)
     disk = files.RealFiles()
-    _check_there(disk, directory)
+    _check_there(disk, chosen.path, directory)
     cursor = Cursor(disk, directory)
     masker = Masker(show=chosen.show_secrets)
     last = chosen.last
@@ -82,13 +81,13 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
     return SOUND
 
 
-def _check_there(disk: files.Files, directory: str) -> None:
+def _check_there(disk: files.Files, given: str, directory: str) -> None:
     try:
         if is_session(disk, directory):
             return
     except (FileNotFoundError, NotADirectoryError):
         pass
-    raise SessionNotFoundError(f"there is no session at {directory}.", path=directory)
+    raise options.not_there(given, directory)
 
 
 def _rounds(first: Iterable[Told], cursor: Cursor) -> Iterator[Iterable[Told]]:

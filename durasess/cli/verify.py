@@ -44,7 +44,9 @@ def add_to(verbs: options.Verbs) -> None:
         "the worst: 0 sound, 1 damage, 2 usage, 3 not readable.",
         example="durasess verify ~/.myagent/sessions",
     )
-    parser.add_argument("path", metavar="PATH", nargs="+", help="a session, or a store of them")
+    parser.add_argument(
+        "path", metavar="PATH", nargs="+", help="a session, its id, or a store of them"
+    )
 
 
 def run(chosen: argparse.Namespace, output: Output) -> int:

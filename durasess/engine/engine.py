@@ -81,7 +81,7 @@ class Engine(Handle):
     * `schema_version`, `migrations`: `migrations[v]` leads from version v to v + 1.
     * `state_type`: the msgspec type of a state that is not plain JSON.
     * `summary(state)` makes what lists of sessions show.
-    * `check(state)` may raise to refuse the recovered state before a writer changes anything.
+    * `check(state, seq)` may raise to refuse the recovered state before a writer changes anything.
     * `clock()`: nanoseconds since 1970. `files`, `scheduler`: for tests.
     """
 
@@ -112,7 +112,7 @@ class Engine(Handle):
         migrations: Migrations | None = None,
         state_type: Any = Any,
         summary: Callable[[Any], Any] | None = None,
-        check: Callable[[Any], None] | None = None,
+        check: Callable[[Any, int], None] | None = None,
         files: Files | None = None,
         clock: Callable[[], int] = time.time_ns,
         scheduler: Scheduler | None = None,

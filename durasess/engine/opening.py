@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from durasess.engine import codec, create, files, lock, paths, recovery, survey, workers
+from durasess.engine import codec, create, files, lock, paths, publishing, recovery, survey, workers
 from durasess.engine.aftermath import settle_found
 from durasess.engine.assembly import Tenure
 from durasess.engine.commit import Scheduler
@@ -38,7 +38,7 @@ SHORTEST_S = 0.05
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What opening needs to know: `lock_timeout` in seconds; `token()` gives a unique part of a
-    file name. `check(state)` may refuse a state before anything is settled."""
+    file name. `check(state, seq)` may refuse the state after seq before anything is settled."""
 
     disk: files.Files
     directory: str
@@ -49,7 +49,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode
     lock_timeout: float
     token: Callable[[], str]
-    check: Callable[[Any], None] | None = None
+    check: Callable[[Any, int], None] | None = None
 
     @property
     def patience(self) -> float | None:
@@ -88,10 +88,10 @@ def open_for_writing(options: Options, scheduler: Scheduler) -> tuple[Writer, re
         found.report.created = created
         writer = _settled_writer(options, scheduler, found, owner_fd)
     except OSError as error:
-        options.disk.close(owner_fd)
+        publishing.give_back(options.disk, owner_fd)
         raise _not_opened(options, error) from error
     except BaseException:
-        options.disk.close(owner_fd)
+        publishing.give_back(options.disk, owner_fd)
         raise
     return writer, found
 
@@ -178,7 +178,7 @@ def _recover(options: Options) -> recovery.Recovered:
     )
     recovery.refuse(found)
     if options.check is not None:
-        options.check(found.state)
+        options.check(found.state, found.place.seq)
     return found
 
 
@@ -193,7 +193,7 @@ def _settled_writer(
         holder = lock.whoami(codec.timestamp(options.settings.clock()))
         lock.write_holder(disk, owner_fd, holder)
     except BaseException:
-        disk.close(lock_fd)
+        publishing.give_back(disk, lock_fd)
         raise
     tenure = Tenure(owner_fd, lock_fd)
     return Writer(disk, found, options.fold, options.settings, scheduler, tenure, holder)
@@ -241,9 +241,8 @@ def _leave(options: Options, lock_fd: int, tenure: Tenure | None, writer: Writer
         return
     if tenure is not None and tenure.worker is not None:
         workers.discard(options.disk, options.directory, tenure.worker)
-        options.disk.close(tenure.worker.fd)
-        options.disk.close(tenure.owner_fd)
-    options.disk.close(lock_fd)
+        publishing.give_back(options.disk, tenure.worker.fd, tenure.owner_fd)
+    publishing.give_back(options.disk, lock_fd)
 
 
 def _turn(options: Options) -> int:
@@ -278,8 +277,8 @@ def _join(options: Options, lock_fd: int) -> tuple[recovery.Recovered, Tenure, H
     except BaseException:
         if worker is not None:
             workers.discard(disk, directory, worker)
-            disk.close(worker.fd)
-        disk.close(owner_fd)
+            publishing.give_back(disk, worker.fd)
+        publishing.give_back(disk, owner_fd)
         raise
     return found, Tenure(owner_fd, lock_fd, worker), holder
 

@@ -48,7 +48,7 @@ def amend(
         migrations=MIGRATIONS,
         state_type=SessionState,
         summary=summary,
-        check=lambda state: _check(path, state),
+        check=lambda state, seq: _check(path, state, seq),
         clock=options.clock,
         files=options.files,
         scheduler=options.scheduler() if options.scheduler is not None else None,
@@ -82,8 +82,8 @@ def _core(engine: Engine, reducer: Reducer, options: SessionOptions) -> Core:
     )
 
 
-def _check(path: str, state: SessionState) -> None:
-    found = selfcheck.findings(state)
+def _check(path: str, state: SessionState, seq: int) -> None:
+    found = selfcheck.findings(state, seq)
     if found:
         raise CorruptionError(
             f"{path}: the recovered state contradicts itself: {'; '.join(found[:5])}. Nothing was "

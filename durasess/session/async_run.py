@@ -56,7 +56,12 @@ class AsyncRun:
                 code_version=self._code_version,
             )
         )
-        await self._publish()
+        try:
+            await self._publish()
+        except BaseException as error:
+            # Nobody gets the run, so it ends here.
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     async def __aenter__(self) -> Self:

@@ -17,6 +17,7 @@ from durasess.engine.types import Draft
 from durasess.session import bus, call_operations, events, run_operations, session_operations
 from durasess.session.async_call import once
 from durasess.session.async_run import AsyncRun
+from durasess.session.endings import ENDS_THE_HANDLE
 from durasess.session.open_calls import AsyncOpenCall
 from durasess.session.session import Session
 from durasess.session.state import SessionStatus, ToolState
@@ -108,7 +109,7 @@ class AsyncSession(SessionView):
         key = await self._core.run_async(
             session_operations.start_child(self._core, child_id, run_id=run_id, call_id=call_id)
         )
-        status, answer = "failed", None
+        ending = session_operations.ChildEnding(self._core, child_id, run_id)
         try:
             made = await asyncio.to_thread(
                 lambda: self._family.create_child(
@@ -120,13 +121,12 @@ class AsyncSession(SessionView):
                 try:
                     yield child
                 finally:
-                    status, answer = session_operations.outcome_of(made.state)
-        finally:
-            await self._core.run_async(
-                session_operations.finish_child(
-                    self._core, child_id, run_id=run_id, status=status, answer=answer
-                )
-            )
+                    ending.look(made.state)
+        except BaseException:
+            with contextlib.suppress(*ENDS_THE_HANDLE):
+                await self._core.run_async(ending.written())
+            raise
+        await self._core.run_async(ending.written())
 
     # -- events -------------------------------------------------------------------------------
 

@@ -5,10 +5,12 @@ Each operation is a generator that yields batches (core.Operation).
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 from typing import Any
 
-from durasess.errors import EventRejectedError, OutcomeUnknownError
+from durasess.engine.types import Draft
+from durasess.errors import DurasessError, EventRejectedError, OutcomeUnknownError
 from durasess.session import events
 from durasess.session.core import Core, Emission, Operation, draft
 from durasess.session.endings import error_text
@@ -52,9 +54,37 @@ def start(
         writes=writes,
         worker_id=core.engine.worker_id,
     )
-    yield Emission([draft(data, run_id=run_id, call_id=call.call_id if call else call_id)])
-    assert call is not None
-    return core.state.tool_states[call.key]
+    one = draft(data, run_id=run_id, call_id=call.call_id if call else call_id)
+    return (yield from _begin(core, data.key, one))
+
+
+def _begin(core: Core, key: str, one: Draft) -> Operation[ToolState]:
+    """Write a `tool_started`. Where the caller is interrupted while it waits for that, the body
+    will never run, and that is said."""
+    before = core.state.seq
+    try:
+        yield Emission([one])
+    except (Exception, GeneratorExit):
+        raise
+    except BaseException:
+        with contextlib.suppress(DurasessError):
+            yield Emission([])
+            call = core.state.tool_states.get(key)
+            if call is not None and _is_begun(core, call, before):
+                yield Emission([_never_ran(call)])
+        raise
+    return core.state.tool_states[key]
+
+
+def _is_begun(core: Core, call: ToolState, before: int) -> bool:
+    is_ours = call.started_seq > before and call.worker_id == core.engine.worker_id
+    return is_ours and call.status == "running"
+
+
+def _never_ran(call: ToolState) -> Draft:
+    reason = "interrupted before its body began"
+    data = events.ToolRecovery(outcome="not_applied", key=call.key, reason=reason, by="interrupt")
+    return draft(data, run_id=call.run_id, call_id=call.call_id)
 
 
 def _operation_id(core: Core, call: ToolState | None) -> str:
@@ -203,8 +233,7 @@ def start_once(
         name=name,
         arguments=arguments,
     )
-    yield Emission([draft(data, run_id=run_id, call_id=key)])
-    return core.state.tool_states[key]
+    return (yield from _begin(core, key, draft(data, run_id=run_id, call_id=key)))
 
 
 def recorded_seq(core: Core, operation_id: str) -> int | None:

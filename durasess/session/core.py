@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 
 class Emission(NamedTuple):
-    """Events to be written as one batch."""
+    """Events to be written as one batch; without any, what was handed over before is waited for."""
 
     drafts: Sequence[Draft]
     durable: bool = True
@@ -125,6 +125,8 @@ class Core:
             return result
 
     def _append(self, emission: Emission) -> list[Receipt]:
+        if not emission.drafts:
+            self.engine.flush()
         drafts = [self.prepared(one) for one in emission.drafts]
         return self.engine.append_many(drafts, durable=emission.durable)
 
@@ -144,6 +146,8 @@ class Core:
             return result
 
     async def _append_async(self, emission: Emission) -> list[Receipt]:
+        if not emission.drafts:
+            await asyncio.to_thread(self.engine.flush)
         if any(_is_large(one.data, self._blob_bytes) for one in emission.drafts):
             # It goes into files of its own, which would hold up every other task.
             drafts = await asyncio.to_thread(

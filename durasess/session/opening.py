@@ -25,6 +25,11 @@ from durasess.session.settling import settle_session, unsettled
 from durasess.session.state import SessionState
 from durasess.session.validation import validate
 
+_SNAPSHOT_EVERY_IMPORTED = 20_000
+"""Events between two snapshots of an import, which can be made again."""
+
+_SEGMENT_BYTES_IMPORTED = 4 * 1024 * 1024
+
 
 class SelfCheckError(CorruptionError):
     """The recovered state contradicts itself. `findings` says how; nothing was written."""
@@ -64,7 +69,7 @@ def open_core(
         migrations=MIGRATIONS,
         state_type=SessionState,
         summary=summary,
-        check=lambda state: _check(path, state, options.custom),
+        check=lambda state, seq: _check(path, state, seq, options.custom),
         clock=options.clock,
         files=options.files,
         scheduler=options.scheduler() if options.scheduler is not None else None,
@@ -99,8 +104,44 @@ def open_core(
         raise
 
 
-def _check(path: str, state: SessionState, custom: Custom) -> None:
-    found = tuple(selfcheck.findings(state))
+def open_for_import(path: str, options: SessionOptions) -> Core:
+    """Open a session for an importer, alone; make it when it is missing.
+
+    Nothing is recovered and nothing is refused that the reducer takes: an importer writes what
+    another program did, and closes itself what is open. Raises what Engine.open raises, and
+    SelfCheckError.
+    """
+    reducer = Reducer(resident_messages=options.resident_messages, custom=options.custom)
+    engine = Engine.open(
+        path,
+        initial=reducer.initial,
+        apply=reducer.apply,
+        mode="own",
+        snapshot_every=max(options.snapshot_every, _SNAPSHOT_EVERY_IMPORTED),
+        segment_bytes=_SEGMENT_BYTES_IMPORTED,
+        lock_timeout=options.lock_timeout,
+        schema_version=events.SCHEMA_VERSION,
+        migrations=MIGRATIONS,
+        state_type=SessionState,
+        summary=summary,
+        check=lambda state, seq: _check(path, state, seq, options.custom),
+        clock=options.clock,
+        files=options.files,
+        scheduler=options.scheduler() if options.scheduler is not None else None,
+    )
+    return Core(
+        engine,
+        reducer,
+        options.tools,
+        mask=options.mask,
+        blob_bytes=options.blob_bytes,
+        worker={},
+        clock=options.clock,
+    )
+
+
+def _check(path: str, state: SessionState, seq: int, custom: Custom) -> None:
+    found = tuple(selfcheck.findings(state, seq))
     if found:
         raise SelfCheckError(
             f"{path}: the recovered state contradicts itself: {'; '.join(found[:5])}"

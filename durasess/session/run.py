@@ -62,7 +62,12 @@ class Run:
                 code_version=self._code_version,
             )
         )
-        self._publish()
+        try:
+            self._publish()
+        except BaseException as error:
+            # Nobody gets the run, so it ends here.
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     def __enter__(self) -> Self:

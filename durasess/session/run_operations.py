@@ -3,12 +3,13 @@ yields batches (core.Operation)."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
 from durasess.engine.receipt import Receipt
 from durasess.engine.types import Draft
-from durasess.errors import EventRejectedError, WorkspaceNotFoundError
+from durasess.errors import DurasessError, EventRejectedError, WorkspaceNotFoundError
 from durasess.session import events, usage
 from durasess.session.core import Core, Emission, Operation, draft
 from durasess.session.pairing import call_key
@@ -33,7 +34,7 @@ def start(
             request=request, worker=core.worker, code_version=code_version, resumes=resumes
         )
         try:
-            yield Emission([draft(data, run_id=chosen)])
+            yield from _begin(core, draft(data, run_id=chosen))
         except EventRejectedError:
             is_stale = run_id is None and chosen != f"run_{core.state.counts.runs + 1}"
             if not is_stale and not (core.state.open_run is not None and core.recover()):
@@ -41,6 +42,23 @@ def start(
             continue
         return chosen
     raise EventRejectedError("event rejected: others begin runs all the time. Nothing was written.")
+
+
+def _begin(core: Core, one: Draft) -> Operation[None]:
+    """Where the caller is interrupted while it waits, nobody gets the run: if it began, it ends."""
+    before = core.state.seq
+    try:
+        yield Emission([one])
+    except (Exception, GeneratorExit):
+        raise
+    except BaseException:
+        with contextlib.suppress(DurasessError):
+            yield Emission([])
+            run = core.state.open_run
+            if run is not None and run.seq > before and run.worker == core.worker:
+                ended = events.RunFinished(status="cancelled", reason="interrupted while it began")
+                yield Emission([draft(ended, run_id=run.run_id)])
+        raise
 
 
 def _check_workspace(core: Core) -> None:

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from durasess.session.state import SessionState, Usage
 
 
-def findings(state: SessionState) -> list[str]:
-    """What does not fit, one sentence each; empty when all is well."""
+def findings(state: SessionState, seq: int | None = None) -> list[str]:
+    """What does not fit, one sentence each; empty when all is well. `seq` is the log's last."""
+    if seq is not None and state.seq != seq:
+        return [f"the state is of seq {state.seq}, the log ends with {seq}"]
     return [*_calls(state), *_messages(state), *_usage(state), *_positions(state)]
 
 

@@ -20,6 +20,7 @@ from durasess.engine.types import Draft
 from durasess.session import bus, call_operations, events, run_operations, session_operations
 from durasess.session.call import once
 from durasess.session.core import Core
+from durasess.session.endings import ENDS_THE_HANDLE
 from durasess.session.open_calls import OpenCall
 from durasess.session.report import SessionReport
 from durasess.session.run import Run
@@ -123,7 +124,7 @@ class Session(SessionView):
         key = self._core.run(
             session_operations.start_child(self._core, child_id, run_id=run_id, call_id=call_id)
         )
-        status, answer = "failed", None
+        ending = session_operations.ChildEnding(self._core, child_id, run_id)
         try:
             made = self.family.create_child(
                 child_id, parent=self.session_id, parent_call=key, options=options
@@ -132,13 +133,12 @@ class Session(SessionView):
                 try:
                     yield made
                 finally:
-                    status, answer = session_operations.outcome_of(made.state)
-        finally:
-            self._core.run(
-                session_operations.finish_child(
-                    self._core, child_id, run_id=run_id, status=status, answer=answer
-                )
-            )
+                    ending.look(made.state)
+        except BaseException:
+            with contextlib.suppress(*ENDS_THE_HANDLE):
+                self._core.run(ending.written())
+            raise
+        self._core.run(ending.written())
 
     # -- events -------------------------------------------------------------------------------
 

@@ -134,12 +134,26 @@ def start_child(
     return key
 
 
-def finish_child(
-    core: Core, session_id: str, *, run_id: str | None, status: str, answer: Any
-) -> Operation[Receipt]:
-    """Say how a child ended."""
-    data = events.ChildFinished(session_id=session_id, status=status, result=answer)
-    return record(core, data, run_id=run_id)
+class ChildEnding:
+    """How a child ended, for its parent to record: "failed" unless it was looked at."""
+
+    def __init__(self, core: Core, session_id: str, run_id: str | None) -> None:
+        self._core = core
+        self._session_id = session_id
+        self._run_id = run_id
+        self._status: str = "failed"
+        self._answer: Any = None
+
+    def look(self, state: SessionState) -> None:
+        """Take status and answer from the child's state."""
+        self._status, self._answer = outcome_of(state)
+
+    def written(self) -> Operation[Receipt]:
+        """Say it."""
+        data = events.ChildFinished(
+            session_id=self._session_id, status=self._status, result=self._answer
+        )
+        return record(self._core, data, run_id=self._run_id)
 
 
 def outcome_of(state: SessionState) -> tuple[str, Any]:

@@ -27,7 +27,6 @@ from durasess.session.state import (
 from durasess.session.transcript import Chunk, history, older_chunks
 from durasess.session.workspace import Workspace
 
-
 LAST_DELIVERIES_S = 1.0
 """Seconds that a close waits for a callback to have what was durable."""
 
