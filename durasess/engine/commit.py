@@ -7,16 +7,18 @@ outcome is unknown. Knows nothing of logs and files.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from durasess.errors import DurasessError
+
+if TYPE_CHECKING:
+    import asyncio
 
 _LOGGER = logging.getLogger("durasess")
 
@@ -94,6 +96,8 @@ class Ticket:
         self, submit: Callable[[Ticket], None], timeout: float | None = None
     ) -> Any:
         """The same for a coroutine; `future` is of its loop."""
+        import asyncio
+
         assert self.future is not None
         submit(self)
         try:

@@ -5,7 +5,6 @@ What the work is, engine.py says; what it does to the disk, writer.py.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import warnings
 from collections.abc import Callable, Sequence
@@ -173,6 +172,8 @@ class Handle:
     async def _hand_over_async(self, work: Append) -> list[Receipt]:
         self._usable_writer()
         assert self._scheduler is not None
+        import asyncio
+
         future = asyncio.get_running_loop().create_future()
         try:
             receipts: list[Receipt] = await Ticket(work, future).wait_async(

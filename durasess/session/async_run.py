@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from types import TracebackType
@@ -13,7 +12,7 @@ from durasess.errors import StorageError
 from durasess.session import call_operations, run_operations
 from durasess.session.async_call import AsyncToolCall, once
 from durasess.session.async_stream import AsyncStream
-from durasess.session.core import Core
+from durasess.session.core import Core, in_thread
 from durasess.session.endings import ENDS_THE_HANDLE, run_ending
 from durasess.session.planned_write import PlannedWrite
 from durasess.session.state import RunStatus, ToolState
@@ -96,7 +95,7 @@ class AsyncRun:
     async def _publish(self) -> None:
         """Lists show the run at once. They can do without: the log has it."""
         with contextlib.suppress(StorageError):
-            await asyncio.to_thread(self._core.engine.publish_summary)
+            await in_thread(self._core.engine.publish_summary)
 
     async def user(self, content: Any, *, event_id: str | None = None) -> Receipt:
         """Another message of the user: a text, or a list of content parts."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
@@ -17,6 +16,7 @@ from durasess.engine.types import Draft
 from durasess.session import bus, call_operations, events, run_operations, session_operations
 from durasess.session.async_call import once
 from durasess.session.async_run import AsyncRun
+from durasess.session.core import in_thread
 from durasess.session.endings import ENDS_THE_HANDLE
 from durasess.session.open_calls import AsyncOpenCall
 from durasess.session.session import Session
@@ -111,7 +111,7 @@ class AsyncSession(SessionView):
         )
         ending = session_operations.ChildEnding(self._core, child_id, run_id)
         try:
-            made = await asyncio.to_thread(
+            made = await in_thread(
                 lambda: self._family.create_child(
                     child_id, parent=self.session_id, parent_call=key, options=options
                 )
@@ -194,7 +194,7 @@ class AsyncSession(SessionView):
                 user_id=user_id,
             )
         )
-        await asyncio.to_thread(self._core.engine.publish_summary)
+        await in_thread(self._core.engine.publish_summary)
         return receipt
 
     async def complete(self) -> Receipt:
@@ -273,29 +273,29 @@ class AsyncSession(SessionView):
 
     async def refresh(self) -> int:
         """Take over what other processes wrote (modes "shared" and "read"); the newest seq."""
-        return await asyncio.to_thread(self._core.engine.refresh)
+        return await in_thread(self._core.engine.refresh)
 
     async def snapshot(self) -> int:
         """Make opening fast from here; returns the seq it is of."""
-        return await asyncio.to_thread(self._core.engine.snapshot)
+        return await in_thread(self._core.engine.snapshot)
 
     async def flush(self) -> None:
         """Return when everything that was written before is durable."""
-        await asyncio.to_thread(self._core.engine.flush)
+        await in_thread(self._core.engine.flush)
 
     async def prune(self) -> Pruned:
         """Delete history that snapshots cover, and large values that nothing names any more; says
         what went. Refused while older messages that count are only there."""
         session_operations.check_prunable(self._core)
-        return await asyncio.to_thread(self._core.engine.prune)
+        return await in_thread(self._core.engine.prune)
 
     async def close(self) -> None:
         """Let go of the session; safe to call again. Callbacks get what was durable."""
-        await asyncio.to_thread(self._close)
+        await in_thread(self._close)
 
     async def abandon(self) -> None:
         """Let go as a kill would, without sealing: for tests of recovery."""
-        await asyncio.to_thread(self._core.engine.abandon)
+        await in_thread(self._core.engine.abandon)
 
     async def __aenter__(self) -> Self:
         return self

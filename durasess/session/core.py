@@ -7,7 +7,6 @@ writes is in run_operations and call_operations.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -45,6 +44,13 @@ _OPEN_FIELDS = frozenset(
 """Of known events; each may hold a reference to a large value."""
 
 T = TypeVar("T")
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Do what waits in a thread; the event loop goes on. asyncio is imported by who uses it."""
+    import asyncio
+
+    return await asyncio.to_thread(function)
 
 
 class Emission(NamedTuple):
@@ -147,12 +153,10 @@ class Core:
 
     async def _append_async(self, emission: Emission) -> list[Receipt]:
         if not emission.drafts:
-            await asyncio.to_thread(self.engine.flush)
+            await in_thread(self.engine.flush)
         if any(_is_large(one.data, self._blob_bytes) for one in emission.drafts):
             # It goes into files of its own, which would hold up every other task.
-            drafts = await asyncio.to_thread(
-                lambda: [self.prepared(one) for one in emission.drafts]
-            )
+            drafts = await in_thread(lambda: [self.prepared(one) for one in emission.drafts])
         else:
             drafts = [self.prepared(one) for one in emission.drafts]
         return await self.engine.append_many_async(drafts, durable=emission.durable)

@@ -5,11 +5,13 @@ What is taken, and when that ends, whoever makes a crossing decides.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 
@@ -32,21 +34,21 @@ class Crossing(Generic[T]):
         self._room = threading.Semaphore(CROSSING_ITEMS)
         self._changing = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._arrived = asyncio.Event()
+        self._arrived: asyncio.Event | None = None
         self._has_thread = False
         self._has_ended = False
         self._error: BaseException | None = None
 
     async def take(self) -> T:
         """The next item; StopAsyncIteration at the end, or, once, what `take_next` raised."""
-        self._attach(asyncio.get_running_loop())
+        arrived = self._attach()
         while not self._items:
             if self._has_ended:
                 error, self._error = self._error, None
                 raise error or StopAsyncIteration
-            self._arrived.clear()
+            arrived.clear()
             # What came between the look and the clearing is told again behind it.
-            await self._arrived.wait()
+            await arrived.wait()
         self._room.release()
         return self._items.popleft()
 
@@ -58,13 +60,18 @@ class Crossing(Generic[T]):
             self._room.release()
             self._tell()
 
-    def _attach(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _attach(self) -> asyncio.Event:
+        """Go on in the running loop; what tells it that something arrived."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
         with self._changing:
-            if self._loop is not loop:
+            if self._loop is not loop or self._arrived is None:
                 self._loop, self._arrived = loop, asyncio.Event()
             if not self._has_thread and not self._has_ended:
                 self._has_thread = True
                 threading.Thread(target=self._run, name="durasess-crossing", daemon=True).start()
+            return self._arrived
 
     def _run(self) -> None:
         error = None
@@ -106,7 +113,7 @@ class Crossing(Generic[T]):
         return False
 
     def _tell(self) -> None:
-        if self._loop is None:
+        if self._loop is None or self._arrived is None:
             return
         try:
             self._loop.call_soon_threadsafe(self._arrived.set)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import sys
 
 from durasess.errors import (
     FencedError,
@@ -20,11 +20,17 @@ def run_ending(error: BaseException | None) -> tuple[RunStatus, str, str]:
     if error is None:
         return "succeeded", "", ""
     text = error_text(error)
-    if isinstance(error, asyncio.CancelledError):
+    if is_cancellation(error):
         return "cancelled", "", "it was cancelled"
     if isinstance(error, Exception):
         return "failed", text, ""
     return "interrupted", "", f"interrupted by {text}"
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Whether a task was cancelled. Who never imported asyncio has no tasks."""
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and isinstance(error, asyncio.CancelledError)
 
 
 def error_text(error: BaseException) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from durasess.session.async_session import AsyncSession
 from durasess.session.session import Session
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class AsyncOpening:
@@ -22,6 +24,8 @@ class AsyncOpening:
         return self._open().__await__()
 
     async def _open(self) -> AsyncSession:
+        import asyncio
+
         opening = asyncio.ensure_future(asyncio.to_thread(self._open_now))
         try:
             return AsyncSession(await asyncio.shield(opening))
