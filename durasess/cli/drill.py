@@ -10,8 +10,9 @@ from random import Random
 
 import msgspec
 
-from durasess.cli import drill_source, options
+from durasess.cli import drill_agent, drill_source, options
 from durasess.cli.blocks import Block, Column, Fact, Facts, Notes, Row, Table, count, number
+from durasess.cli.drill_agent import AgentDrill, AgentResult
 from durasess.cli.drill_rounds import Drill, Result, WriterResult
 from durasess.cli.drill_shared import SharedDrill
 from durasess.cli.drill_source import WRITERS_MAX, Source
@@ -21,6 +22,7 @@ from durasess.errors import StorageError
 from durasess.store import file_system
 
 KILLS = 40
+AGENT_KILLS = 20
 
 _WRITER_COLUMNS = (
     Column("writer", right=True),
@@ -40,7 +42,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     file_system: str
     seed: int
     input: str | None
-    result: Result
+    result: Result | AgentResult
 
 
 def add_to(verbs: options.Verbs) -> None:
@@ -53,6 +55,8 @@ def add_to(verbs: options.Verbs) -> None:
         more="Each round starts a process that appends events, kills it (-9) at a random moment,\n"
         "recovers the session and compares it event by event with what was issued. With --writers\n"
         "several append to one session; one is killed each round while the others go on.\n"
+        "With --agent the process is a coding agent with a scripted model; its session, files and\n"
+        "effects are compared with those of one that nobody kills.\n"
         "Exit status: 0 passed, 1 something was lost, duplicated or different, 2 usage, 3 failed.",
         example="durasess drill --kills 100 --input session.jsonl",
     )
@@ -60,8 +64,12 @@ def add_to(verbs: options.Verbs) -> None:
         "--kills",
         metavar="N",
         type=options.positive,
-        default=KILLS,
-        help="how many (default: %(default)s)",
+        help=f"how many (default: {KILLS}, with --agent {AGENT_KILLS})",
+    )
+    parser.add_argument(
+        "--agent",
+        action="store_true",
+        help="kill a coding agent that uses sessions, not a process that only appends",
     )
     parser.add_argument(
         "--writers",
@@ -88,16 +96,18 @@ def add_to(verbs: options.Verbs) -> None:
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Drill and print; the status tells whether it passed."""
     source = Source(chosen.seed, None if chosen.input is None else os.path.abspath(chosen.input))
+    _check_agent(chosen)
     _check_input(source)
+    kills = chosen.kills or (AGENT_KILLS if chosen.agent else KILLS)
     disk = files.RealFiles()
     folder = _folder(disk, chosen.dir)
     path = paths.join(folder, f"drill-{chosen.seed}")
     _refuse_existing(disk, path)
     kept = True
     try:
-        with output.progress("kill -9", chosen.kills) as step:
-            result = _drill(path, source, chosen).run(chosen.kills, step)
-        passed = not (result.problems or result.lost or result.duplicated or result.different)
+        with output.progress("kill -9", kills) as step:
+            result = _drill(path, source, chosen).run(kills, step)
+        passed = result.is_clean
         kept = chosen.dir is not None or not passed
     except KeyboardInterrupt:
         kept = chosen.dir is not None
@@ -119,11 +129,23 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
     return SOUND if passed else DAMAGE
 
 
-def _drill(path: str, source: Source, chosen: argparse.Namespace) -> Drill | SharedDrill:
+def _drill(
+    path: str, source: Source, chosen: argparse.Namespace
+) -> Drill | SharedDrill | AgentDrill:
     rng = Random(chosen.seed)
+    if chosen.agent:
+        return AgentDrill(path, rng)
     if chosen.writers == 1:
         return Drill(path, source, rng)
     return SharedDrill(path, source, rng, chosen.writers)
+
+
+def _check_agent(chosen: argparse.Namespace) -> None:
+    if chosen.agent and (chosen.input is not None or chosen.writers > 1):
+        raise options.UsageError(
+            "--agent goes with neither --input nor --writers: an agent works alone and makes its "
+            "own events. Leave one of them out."
+        )
 
 
 def _check_input(source: Source) -> None:
@@ -179,18 +201,24 @@ def _blocks(report: Report) -> Iterator[Block]:
     word = "passed" if report.passed else "failed"
     note = f"{count(result.kills, 'kill')} in {result.seconds:.1f} s, seed {report.seed}"
     where = f"on {report.file_system}" if report.file_system else ""
+    is_agent = isinstance(result, AgentResult)
     facts = [
         Fact("drill", word, note, "good" if report.passed else "bad"),
-        Fact("events", report.input or "made up"),
+        Fact("events", "a coding agent's" if is_agent else report.input or "made up"),
         Fact(
-            "session", report.path, f"{where}, {'kept' if report.kept else 'removed'}".strip(", ")
+            "sessions" if is_agent else "session",
+            report.path,
+            f"{where}, {'kept' if report.kept else 'removed'}".strip(", "),
         ),
     ]
     yield Facts("", facts)
     columns = (Column("what"), Column("count", right=True), Column(""))
-    yield Table("", columns, list(_rows(result)))
-    if result.writers:
-        yield Table("", _WRITER_COLUMNS, [_writer_row(one) for one in result.writers])
+    if isinstance(result, AgentResult):
+        yield Table("", columns, list(drill_agent.rows(result)))
+    else:
+        yield Table("", columns, list(_rows(result)))
+        if result.writers:
+            yield Table("", _WRITER_COLUMNS, [_writer_row(one) for one in result.writers])
     if result.problems:
         yield Notes("what went wrong", result.problems, "bad")
 

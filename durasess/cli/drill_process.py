@@ -33,7 +33,7 @@ class Killable:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": _python_path()},
+            env={**os.environ, "PYTHONPATH": python_path()},
             start_new_session=True,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -128,7 +128,7 @@ class Killable:
             self._counts[word] += 1
 
 
-def _python_path() -> str:
-    """The worker finds this very package, installed or not."""
+def python_path() -> str:
+    """Of a worker: it finds this very package, installed or not."""
     here = str(Path(__file__).resolve().parents[2])
     return os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))

@@ -69,6 +69,11 @@ class Result(msgspec.Struct, kw_only=True):
     writers: list[WriterResult] = msgspec.field(default_factory=list)
     problems: list[str] = msgspec.field(default_factory=list)
 
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing at all was found."""
+        return not (self.problems or self.lost or self.duplicated or self.different)
+
     def take(self, tally: Tally, recoveries: list[float]) -> None:
         """What was wrong, and how long each recovery took."""
         self.lost = tally.lost

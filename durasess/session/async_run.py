@@ -86,9 +86,15 @@ class AsyncRun:
         self, status: RunStatus = "succeeded", *, error: str = "", reason: str = ""
     ) -> None:
         """End the run before the block does."""
-        await self._core.run_async(
-            run_operations.finish(self._core, self.run_id, status, error=error, reason=reason)
-        )
+        try:
+            await self._core.run_async(
+                run_operations.finish(self._core, self.run_id, status, error=error, reason=reason)
+            )
+        except Exception:
+            raise
+        except BaseException:
+            self._ended = True
+            raise
         self._ended = True
         await self._publish()
 

@@ -99,18 +99,34 @@ def finish(core: Core, call: ToolState, output: Any, *, ok: bool) -> Operation[N
     EventRejectedError."""
     data = events.ToolResult(output=output, ok=ok, key=call.key)
     try:
-        yield Emission([draft(data, run_id=call.run_id, call_id=call.call_id)])
+        yield from _end(core, call, data)
     except EventRejectedError as error:
         if not _is_open(core, call):
             raise
         text = f"the tool ran, but its result could not be recorded: {error}"
         failed = events.ToolResult(output=text, ok=False, key=call.key, error=_described(error))
-        yield Emission([draft(failed, run_id=call.run_id, call_id=call.call_id)])
+        yield from _end(core, call, failed)
+        raise
+
+
+def _end(core: Core, call: ToolState, data: events.ToolResult) -> Operation[None]:
+    """Write a result. Where the caller is interrupted while it waits, and the result was not
+    written, nobody will know it: the call is uncertain."""
+    try:
+        yield Emission([draft(data, run_id=call.run_id, call_id=call.call_id)])
+    except (Exception, GeneratorExit):
+        raise
+    except BaseException:
+        with contextlib.suppress(DurasessError):
+            yield Emission([])
+            if _is_open(core, call):
+                yield from unknown(core, call, "interrupted before its result", by="interrupt")
         raise
 
 
 def _is_open(core: Core, call: ToolState) -> bool:
-    return core.state.tool_states[call.key].status in ("running", "waiting")
+    now = core.state.tool_states.get(call.key)
+    return now is not None and now.status in ("running", "waiting")
 
 
 def fail(core: Core, call: ToolState, error: BaseException) -> Operation[None]:
@@ -118,7 +134,7 @@ def fail(core: Core, call: ToolState, error: BaseException) -> Operation[None]:
     it can be read back."""
     described = _described(error)
     data = events.ToolResult(output=error_text(error), ok=False, key=call.key, error=described)
-    yield Emission([draft(data, run_id=call.run_id, call_id=call.call_id)])
+    yield from _end(core, call, data)
 
 
 def _described(error: BaseException) -> dict[str, str]:

@@ -32,6 +32,10 @@ class Custom(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 1
     migrations: Mapping[int, Migration] = msgspec.field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.version < 1:
+            raise ValueError(f"custom_version is 1 or more, not {self.version!r}")
+
     def apply(self, state: SessionState, event: Event) -> SessionState:
         """The state after an event of the program's. Raises what its reducer raises."""
         reduce = self.reducers.get(event.type)

@@ -157,6 +157,15 @@ def _check(path: str, state: SessionState, seq: int, custom: Custom) -> None:
             "program.",
             path=path,
         )
+    try:
+        custom.migrated(state)
+    except Exception as error:
+        raise FormatVersionError(
+            f"{path}: the custom state of version {state.custom_state_version} cannot be brought "
+            f"to the program's {custom.version}: {error!r}. Nothing was changed; correct "
+            "custom_migrations.",
+            path=path,
+        ) from error
 
 
 def _validator(custom: Custom) -> Callable[[SessionState, Draft], None]:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from durasess.engine import codec, publishing
 from durasess.engine.disk import Files
 from durasess.errors import EventRejectedError, FileChangedError, StorageError
+from durasess.session import leftovers
 from durasess.session.workspace_paths import Place, locate, locate_name
 
 _CHUNK_BYTES = 1 << 20
@@ -104,7 +105,7 @@ class PlannedWrite:
         files = self._site.files
         # Ready before the file is there: what it takes may fail.
         mode = _mode_for(files, self.path)
-        tmp = _tmp_path(self.path)
+        tmp = leftovers.tmp_path(self.path)
         fd = publishing.create_fresh(files, tmp)
         try:
             try:
@@ -287,13 +288,6 @@ def _umask(files: Files) -> int:
         mask = os.umask(0o077)
         os.umask(mask)
         return mask
-
-
-def _tmp_path(path: str) -> str:
-    """A short name in the same directory that only this thread uses for this file."""
-    name = codec.digest(os.fsencode(path))[:16]
-    directory = os.path.dirname(path)
-    return os.path.join(directory, f".{name}.{os.getpid()}-{threading.get_ident():x}.tmp")
 
 
 def _named(version: str | None) -> str:

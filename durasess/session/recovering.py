@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from durasess.engine import values
 from durasess.engine.types import Draft
 from durasess.session import events
 from durasess.session.core import draft
@@ -25,10 +26,12 @@ TIME_LIMIT = "its time limit of {seconds:g} s is over"
 
 class ChildSeen(msgspec.Struct, frozen=True):
     """What a look at a child session found: `status` of its last run ("interrupted" when its worker
-    died too, "running" when it is alive, "not_made", "unreadable"), and its last answer."""
+    died too, "running" when it is alive, "not_made", "unreadable"), its last answer, and the id of
+    its parent, None when that was not looked at."""
 
     status: str
     answer: Any = None
+    parent: str | None = None
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,7 +120,8 @@ def _recovered(call: ToolState, around: Surroundings, child: ChildSeen | None) -
 
 
 def _verified(call: ToolState, around: Surroundings) -> tuple[str | None, Any, Any]:
-    """Verdict, output, evidence. A verifier that raises or answers something else cannot tell."""
+    """Verdict, output, evidence. A verifier that raises, or answers something else or something
+    that cannot be stored, cannot tell."""
     if call.writes:
         found = around.settle_writes(call.writes)
         if found is not None:
@@ -125,13 +129,13 @@ def _verified(call: ToolState, around: Surroundings) -> tuple[str | None, Any, A
     tool = around.tools.get(call.name)
     if tool is None or tool.verify is None:
         return None, None, None
+    output = None
     try:
         verdict = tool.verify(call)
+        if isinstance(verdict, tuple) and len(verdict) == 2:
+            verdict, output = verdict[0], values.plain(verdict[1])
     except Exception as error:
         return None, None, {"verifier": f"{type(error).__name__}: {error}"}
-    output = None
-    if isinstance(verdict, tuple) and len(verdict) == 2:
-        verdict, output = verdict
     if verdict in ("applied", "not_applied"):
         return str(verdict), output, {"verifier": verdict}
     return None, None, {"verifier": "cannot tell"}

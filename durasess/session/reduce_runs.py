@@ -36,7 +36,8 @@ def run_started(
     open_run = state.open_run
     if open_run is not None:
         # No writer of ours does this; a log made by hand may.
-        state = _ended(state, event, open_run, "interrupted", "", "another run began")
+        interrupted = events.RunFinished(status="interrupted", reason="another run began")
+        state = _ended(state, event, open_run, interrupted, resident)
     run = Run(
         run_id=event.run_id or f"run_{state.counts.runs + 1}",
         seq=event.seq,
@@ -100,7 +101,7 @@ def assistant_message(
     state: SessionState, event: Event, data: events.AssistantMessage, resident: int
 ) -> SessionState:
     """The model's reply: its calls are armed, its usage counts, and it has been told what there was
-    to tell."""
+    to tell; one that was cut off has not."""
     run_id = event.run_id or ""
     calls = dict(state.tool_states)
     keys = []
@@ -130,7 +131,7 @@ def assistant_message(
     state = replace(
         state,
         tool_states=calls,
-        notice=None,
+        notice=state.notice if data.partial else None,
         partial=None,
         counts=replace(state.counts, calls=state.counts.calls + len(keys)),
     )
@@ -152,11 +153,11 @@ def run_finished(
     run = state.open_run
     if run is None:
         return state
-    return _ended(state, event, run, data.status, data.error, data.reason)
+    return _ended(state, event, run, data, resident)
 
 
 def _ended(
-    state: SessionState, event: Event, run: Run, status: Any, error: str, reason: str
+    state: SessionState, event: Event, run: Run, data: events.RunFinished, resident: int
 ) -> SessionState:
     if state.partial is not None:
         cut_off = Message(
@@ -166,10 +167,15 @@ def _ended(
             run_id=state.partial.run_id,
             partial=True,
         )
-        # Its place is where it began to come, behind everything that was there.
-        state = replace(state, messages=[*state.messages, cut_off], partial=None)
-    ended = replace(run, status=status, finished_at=event.ts, finished_seq=event.seq, error=error)
-    notice = _notice(state, event, run, status, reason or error) or state.notice
+        state = with_message(replace(state, partial=None), cut_off, resident)
+    ended = replace(
+        run,
+        status=data.status,
+        finished_at=event.ts,
+        finished_seq=event.seq,
+        error=data.error,
+    )
+    notice = _notice(state, event, run, data.status, data.reason or data.error) or state.notice
     return replace(state, runs=[*state.runs[:-1], ended], notice=notice)
 
 

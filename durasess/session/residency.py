@@ -16,8 +16,13 @@ from durasess.session.state import OPEN_CALLS, Message, SessionState, ToolState
 
 
 def with_message(state: SessionState, message: Message, resident: int) -> SessionState:
-    """The state with one more message, and the oldest ones left out when there are too many."""
-    grown = replace(state, messages=[*state.messages, message])
+    """The state with one more message, in its place by seq: a reply that was cut off stands where
+    its first piece came. The oldest ones are left out when there are too many."""
+    messages = [*state.messages, message]
+    if len(messages) > 1 and messages[-2].seq > message.seq:
+        # What came behind it made room already.
+        return replace(state, messages=sorted(messages, key=lambda one: one.seq))
+    grown = replace(state, messages=messages)
     # Beyond a quarter more, so that most messages cost nothing here.
     if len(grown.messages) > resident + resident // 4:
         return _trimmed(grown, resident)

@@ -91,9 +91,15 @@ class Run:
 
     def finish(self, status: RunStatus = "succeeded", *, error: str = "", reason: str = "") -> None:
         """End the run before the block does."""
-        self._core.run(
-            run_operations.finish(self._core, self.run_id, status, error=error, reason=reason)
-        )
+        try:
+            self._core.run(
+                run_operations.finish(self._core, self.run_id, status, error=error, reason=reason)
+            )
+        except Exception:
+            raise
+        except BaseException:
+            self._ended = True
+            raise
         self._ended = True
         self._publish()
 

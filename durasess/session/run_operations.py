@@ -143,7 +143,18 @@ def finish(
             if call.status == "pending" and call.run_id == run_id
         ]
     ended = events.RunFinished(status=status, error=error, reason=reason)
-    yield Emission([*drafts, draft(ended, run_id=run_id)])
+    drafts.append(draft(ended, run_id=run_id))
+    try:
+        yield Emission(drafts)
+    except (Exception, GeneratorExit):
+        raise
+    except BaseException:
+        # Interrupted while it waits: what was withdrawn is written all the same.
+        with contextlib.suppress(DurasessError):
+            yield Emission([])
+            if core.state.open_run is not None and core.state.open_run.run_id == run_id:
+                yield Emission(drafts)
+        raise
 
 
 def _not_started(call: ToolState, reason: str) -> Draft:

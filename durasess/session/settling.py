@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import os
 
+from durasess.engine.files import RealFiles
 from durasess.engine.types import Draft
 from durasess.errors import EventRejectedError
 from durasess.session import events
 from durasess.session.core import Core, draft
+from durasess.session.leftovers import discard_leftovers
 from durasess.session.options import SessionOptions
-from durasess.session.recovering import Surroundings, recovery_drafts
+from durasess.session.recovering import ChildSeen, Surroundings, recovery_drafts
 from durasess.session.report import SessionReport
-from durasess.session.state import ToolState
+from durasess.session.state import SessionState, ToolState
 from durasess.session.workspace import Workspace
 
 _ROUNDS = 5
@@ -21,9 +23,10 @@ _ROUNDS = 5
 def settle_session(core: Core, options: SessionOptions) -> SessionReport:
     """Say what became of what is open and whose worker is dead; where several do so at once, one of
     them writes it. Nothing is written when nothing is to be said."""
-    written: list[Draft] = []
-    for _ in range(_ROUNDS):
-        drafts = recovery_drafts(core.state, _surroundings(core, options))
+    for round in range(1, _ROUNDS + 1):
+        around = _surroundings(core, options)
+        _discard_leftovers(core.state, around)
+        drafts = recovery_drafts(core.state, around)
         if core.state.custom_version < core.custom.version:
             changed = events.CustomSchemaChanged(version=core.custom.version)
             drafts.append(draft(changed))
@@ -32,11 +35,13 @@ def settle_session(core: Core, options: SessionOptions) -> SessionReport:
         try:
             core.engine.append_many([core.prepared(one) for one in drafts])
         except EventRejectedError:
+            # Somebody else may have said it.
             core.engine.refresh()
-            continue
-        written = drafts
-        break
-    return _report(core, written)
+            if round == _ROUNDS:
+                raise
+        else:
+            return _report(core, drafts)
+    return _report(core, [])
 
 
 def unsettled(core: Core) -> SessionReport:
@@ -53,8 +58,22 @@ def _surroundings(core: Core, options: SessionOptions) -> Surroundings:
         tools=options.tools,
         now=options.clock(),
         settle_writes=workspace.settle,
-        look_at=options.look_at,
+        look_at=lambda session_id: _own_child(options.look_at(session_id), core.engine.session_id),
     )
+
+
+def _own_child(seen: ChildSeen, session_id: str) -> ChildSeen:
+    """Another's session is no evidence: the child was killed before it had its id for itself."""
+    return seen if seen.parent in (None, session_id) else ChildSeen("not_made")
+
+
+def _discard_leftovers(state: SessionState, around: Surroundings) -> None:
+    """Before it is written that the calls ended: after that nobody would come back to them."""
+    pids = {run.run_id: run.worker.get("pid") for run in state.runs}
+    for call in state.tool_states.values():
+        pid = pids.get(call.run_id)
+        if call.status == "running" and isinstance(pid, int) and around.is_dead(call.worker_id):
+            discard_leftovers(state.meta.workspace, call.writes, pid=pid, files=RealFiles())
 
 
 def _report(core: Core, written: list[Draft]) -> SessionReport:

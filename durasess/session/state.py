@@ -49,8 +49,9 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Meta(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What lists show of a session. `parent` is a session id: with `parent_seq` the session this one
-    was forked from there, else the one that it works for; `parent_call` is a call's key there."""
+    """What lists show of a session. `parent` is a session id: with `parent_seq` the session that
+    this one was forked from there, else the one that it works for; `parent_call` is the key of a
+    call there."""
 
     title: str = ""
     status: SessionStatus = "active"

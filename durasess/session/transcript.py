@@ -7,6 +7,7 @@ they were new. What was rewound is passed over.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 
 from durasess.engine.types import Event
@@ -71,9 +72,12 @@ def _chunk(
 ) -> tuple[list[Message], dict[str, ToolState]]:
     messages: list[Message] = []
     calls: dict[str, ToolState] = {}
+    known = {message.seq for message in state.messages}
     for left, states in _leaving(_within(events, state, before), reducer, state.hidden):
         for message in left:
-            if message.seq < before:
+            # The result of an older call may have come behind what is known; once is enough.
+            is_answer = message.key in calls and message.seq not in known
+            if message.seq < before or is_answer:
                 messages.append(message)
                 calls.update((key, states[key]) for key in message.calls if key in states)
     return messages, calls
@@ -104,15 +108,16 @@ def _leaving(events: Iterable[Event], reducer: Reducer, hidden: list[list[int]])
             continue
         after = reducer.apply(before, event)
         if before.messages and after.messages and after.messages[0] is not before.messages[0]:
-            yield _left(before, after)
+            # A result may leave in the same moment that it comes.
+            yield _left(_UNBOUNDED.apply(before, event), after)
         before = after
     if before.messages:
         yield before.messages, before.tool_states
 
 
 def _left(before: SessionState, after: SessionState) -> Chunk:
-    kept = {id(message) for message in after.messages}
-    left = [message for message in before.messages if id(message) not in kept]
+    kept = {(message.seq, message.key) for message in after.messages}
+    left = [message for message in before.messages if (message.seq, message.key) not in kept]
     states = {
         key: before.tool_states[key]
         for message in left
@@ -120,3 +125,6 @@ def _left(before: SessionState, after: SessionState) -> Chunk:
         if key in before.tool_states
     }
     return left, states
+
+
+_UNBOUNDED = Reducer(resident_messages=sys.maxsize)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
-from durasess.errors import EventRejectedError
+from durasess.errors import EventRejectedError, SessionExistsError, StorageError
 from durasess.session import events, session_operations
 from durasess.session.masking import mask_secrets
+from durasess.session.session import Session
 
 
 def first_events(
@@ -52,6 +55,31 @@ def first_events(
     if system is not None:
         said.append(events.SystemMessage(content=system))
     return said
+
+
+def begin(session: Session, first: Callable[[], list[events.EventData]]) -> bool:
+    """Say what a session is; False when somebody else who shares it said so in this moment. A
+    session that cannot be begun is closed."""
+    try:
+        session.begin(first())
+    except BaseException as error:
+        if isinstance(error, EventRejectedError) and session.refresh():
+            return False
+        session.close()
+        raise
+    # Lists show it at once. They can do without: the log has it.
+    with contextlib.suppress(StorageError):
+        session.core.engine.publish_summary()
+    return True
+
+
+def exists_error(path: str) -> SessionExistsError:
+    """What is said when the id of a new session is taken."""
+    return SessionExistsError(
+        f"{path}: there is a session {os.path.basename(path)!r} already; it was left alone. Choose "
+        "another id, or open it.",
+        path=path,
+    )
 
 
 def data_directory() -> str:

@@ -15,10 +15,10 @@ from durasess.errors import DurasessError, SessionNotFoundError
 from durasess.session import events, session_operations
 from durasess.session.amending import amend
 from durasess.session.core import draft
-from durasess.session.opening import SessionOptions
+from durasess.session.options import SessionOptions
 from durasess.session.state import SessionState, SessionStatus
 from durasess.session.workspace import same_place
-from durasess.store import listing
+from durasess.store import rows
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ def move_workspace(
     and said. WorkspaceNotFoundError when `new` is no directory."""
     target = session_operations.workspace_path(new)
     found = []
-    for row in listing.rows(disk, root):
+    for row in rows.rows(disk, root):
         place = None if row.problem else _place_below(row.workspace, old, target)
         if place is None:
             continue
@@ -105,6 +105,6 @@ def required(disk: Files, root: str, session_id: str) -> str:
     if problem is not None:
         raise SessionNotFoundError(f"{session_id!r:.80} is no session id: {problem}.")
     path = paths.join(root, session_id)
-    if listing.row_of(disk, root, session_id) is None:
+    if rows.row_of(disk, root, session_id) is None:
         raise SessionNotFoundError(f"there is no session at {path}.", path=path)
     return path

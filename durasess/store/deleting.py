@@ -11,7 +11,7 @@ import contextlib
 from durasess.engine import lock, paths
 from durasess.engine.files import Files
 from durasess.errors import EventRejectedError, SessionNotFoundError, StorageError
-from durasess.store import listing, staging
+from durasess.store import rows, staging
 
 
 def delete(disk: Files, root: str, session_id: str, *, token: str, even_pinned: bool) -> None:
@@ -21,7 +21,7 @@ def delete(disk: Files, root: str, session_id: str, *, token: str, even_pinned: 
     it is pinned (or nobody can tell) and `even_pinned` is False, StorageError.
     """
     path = paths.join(root, session_id)
-    row = listing.row_of(disk, root, session_id)
+    row = rows.row_of(disk, root, session_id)
     if row is None:
         raise SessionNotFoundError(f"there is no session at {path}.", path=path)
     refuse_pinned(row, even_pinned=even_pinned)
@@ -36,7 +36,7 @@ def delete(disk: Files, root: str, session_id: str, *, token: str, even_pinned: 
         ) from error
 
 
-def refuse_pinned(row: listing.Row, *, even_pinned: bool) -> None:
+def refuse_pinned(row: rows.Row, *, even_pinned: bool) -> None:
     """EventRejectedError for a session that is to be kept."""
     if even_pinned or not (row.pinned or row.problem):
         return

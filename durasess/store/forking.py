@@ -12,7 +12,7 @@ from durasess.engine.files import Files
 from durasess.errors import EventRejectedError
 from durasess.session.amending import amend
 from durasess.session.forked import fork_drafts
-from durasess.session.opening import SessionOptions
+from durasess.session.options import SessionOptions
 from durasess.store import staging
 
 

@@ -1,6 +1,6 @@
-"""The first bytes of the files that opening a session begins with: do they look like what they are?
+"""The first bytes of the files that opening a session begins with: do they look like such files?
 
-A quick look for lists and `doctor`, which reads some bytes of two files; `verify` reads all of them.
+A quick look for lists and `doctor`, which reads some bytes of two files; `verify` reads them all.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import msgspec
 from durasess.engine import paths
 from durasess.engine.files import Files
 from durasess.errors import SessionNotFoundError
-from durasess.store.listing import Row, row_of, rows
+from durasess.store.rows import Row, row_of, rows
 
 _CANDIDATES = 10
 

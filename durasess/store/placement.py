@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
+from durasess.engine.files import Files
 from durasess.errors import StorageError
 from durasess.store import file_system
 from durasess.store.file_system import Mount
@@ -55,6 +56,26 @@ def refuse_network(
         f"{mount.kind!r} if one host alone uses it and the server keeps what it has synced.",
         path=place,
     )
+
+
+def prepare(disk: Files, path: str, *, allow: Collection[str] = ()) -> None:
+    """Make a store's directory with those above it; refuse one where two hosts could write one
+    session. StorageError."""
+    refuse_network(path, allow=allow)
+    missing = []
+    above = path
+    while not os.path.isdir(above):
+        missing.append(above)
+        above = os.path.dirname(above)
+    for one in reversed(missing):
+        try:
+            disk.mkdir(one)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise StorageError(
+                f"the store {path} cannot be made: {error}.", path=path, errno=error.errno
+            ) from error
 
 
 def _resolved(path: str | os.PathLike[str]) -> str:

@@ -6,44 +6,39 @@ with store.create(workspace="/project_A") as session: …
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
 
-from durasess.engine import meta, paths, workers
-from durasess.engine.files import RealFiles
+from durasess.engine import paths, workers
 from durasess.engine.receipt import Receipt
-from durasess.engine.types import LOCK_TIMEOUT_S, SNAPSHOT_EVERY, LineError, Migration, Mode
-from durasess.errors import (
-    SessionExistsError,
-    SessionNotFoundError,
-    StorageError,
-)
+from durasess.engine.types import LOCK_TIMEOUT_S, SNAPSHOT_EVERY, Migration, Mode
+from durasess.errors import SessionExistsError, SessionNotFoundError
 from durasess.session import session_operations
-from durasess.session.core import Mask
+from durasess.session.core import Core, Mask
 from durasess.session.custom import Custom, CustomReducer
 from durasess.session.masking import mask_secrets
-from durasess.session.opening import SelfCheckError, open_core
+from durasess.session.opening import SelfCheckError, open_core, open_for_import
 from durasess.session.options import SessionOptions
 from durasess.session.out_of_line import THRESHOLD
 from durasess.session.recovering import ChildSeen
 from durasess.session.session import Session
 from durasess.session.state import RESIDENT_MESSAGES
 from durasess.session.tools import Tool, Verifier, declared
-from durasess.session.workspace import same_place
-from durasess.store import beginning, ids, keeping, placement
+from durasess.store import beginning, keeping, listing, placement
 from durasess.store.async_opening import AsyncOpening
+from durasess.store.catalog import Catalog
 
 _LOGGER = logging.getLogger("durasess")
 
 
-class Store:
-    """A directory of sessions, made when the first one is.
+class Store(Catalog):
+    """A directory of sessions, made when the first one is; what can be done with them as a whole,
+    without opening one, is in Catalog.
 
     Parameters:
 
@@ -76,12 +71,9 @@ class Store:
         allow_network: Collection[str] = (),
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self.path = _root(path)
-        self._disk = RealFiles()
         self._has_warned = False
         self._tools: dict[str, Tool] = {}
-        self._allow_network = allow_network
-        self._options = SessionOptions(
+        options = SessionOptions(
             tools=self._tools,
             custom=Custom(
                 reducers=reducers or {},
@@ -96,6 +88,7 @@ class Store:
             clock=clock,
             look_at=self._look_at,
         )
+        super().__init__(path, options, allow_network=allow_network)
 
     def tool(
         self,
@@ -156,17 +149,11 @@ class Store:
         path = self._path_of(chosen)
         self._prepare()
         if self._is_there(path):
-            raise SessionExistsError(
-                f"{path}: there is a session {chosen!r} already; it was left alone. Choose another "
-                "id, or open it.",
-                path=path,
-            )
+            raise beginning.exists_error(path)
         session = self._open(path, mode, create=True, at_least=None)
-        try:
-            session.begin(first)
-        except BaseException:
+        if not beginning.begin(session, lambda: first):
             session.close()
-            raise
+            raise beginning.exists_error(path)
         return session
 
     def open(
@@ -220,6 +207,10 @@ class Store:
         """`open_or_create` for tasks."""
         return AsyncOpening(lambda: self.open_or_create(session_id, **options))
 
+    def fork_async(self, session_id: str, **options: Any) -> AsyncOpening:
+        """`fork` for tasks."""
+        return AsyncOpening(lambda: self.fork(session_id, **options))
+
     def latest_async(self, **options: Any) -> AsyncOpening:
         """`latest` for tasks."""
         return AsyncOpening(lambda: self.latest(**options))
@@ -228,45 +219,26 @@ class Store:
         self, *, workspace: str | os.PathLike[str] | None = None, mode: Mode = "own"
     ) -> Session:
         """Open the session with the newest event, of those for this workspace if one is given;
-        archived ones and children don't count. SessionNotFoundError when there is none."""
-        place = None if workspace is None else os.path.abspath(os.path.expanduser(workspace))
-        best: tuple[str, str] | None = None
-        for session_id, shown in self._summaries():
-            if shown.get("status") == "archived" or shown.get("parent"):
-                continue
-            if place is not None and not same_place(str(shown.get("workspace") or ""), place):
-                continue
-            key = (str(shown.get("updated_at") or ""), session_id)
-            best = key if best is None else max(best, key)
-        if best is None:
-            where = "" if place is None else f" for the workspace {place}"
-            raise SessionNotFoundError(
-                f"there is no session in {self.path}{where}. Create one.", path=self.path
-            )
-        return self.open(best[1], mode=mode)
+        archived ones and children don't count, forks do. SessionNotFoundError when there is none,
+        StorageError when those that there are cannot be read."""
+        best = listing.latest(self._disk, self.path, workspace)
+        return self.open(best, mode=mode)
 
-    def _summaries(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Id and summary of every session whose meta can be read; reads nothing else."""
-        try:
-            names = self._disk.listdir(self.path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise StorageError(
-                f"{self.path} cannot be read: {error}.", path=self.path, errno=error.errno
-            ) from error
-        for name in names:
-            if paths.session_id_problem(name) is not None:
-                continue
-            with contextlib.suppress(OSError, LineError):
-                found = meta.read(self._disk, paths.join(self.path, name))
-                shown = found.summary.data if found.summary is not None else {}
-                updated = {"updated_at": found.updated}
-                yield name, {**updated, **shown} if isinstance(shown, dict) else updated
+    def fork(
+        self,
+        session_id: str,
+        *,
+        at_seq: int | None = None,
+        new_id: str | None = None,
+        mode: Mode = "own",
+    ) -> Session:
+        """Make a session of the events 1 to `at_seq` of another, by default all, and open it.
 
-    def new_id(self) -> str:
-        """A session id that nobody has."""
-        return ids.new_id(self._options.clock())
+        The parent stays as it is and may be open. Calls that were open at the cut are closed as not
+        run in this branch. EventRejectedError when there is no such seq, StorageError when it was
+        pruned, SessionExistsError for a `new_id` that is taken.
+        """
+        return self.open(self.make_fork(session_id, at_seq=at_seq, new_id=new_id), mode=mode)
 
     def create_child(
         self, session_id: str, *, parent: str, parent_call: str, options: dict[str, Any]
@@ -274,19 +246,22 @@ class Store:
         """Make a session that works for another; `options` are those of `create`."""
         return self.create(session_id, parent=parent, parent_call=parent_call, **options)
 
+    def open_for_import(self, session_id: str) -> tuple[Core, SessionOptions]:
+        """For importers: the session's engine, unchecked and not recovered, the session made when
+        it is missing; and the options of this store. Close the engine. Raises as `open`."""
+        path = self._path_of(session_id)
+        self._prepare()
+        return open_for_import(path, self._options), self._options
+
     def _opened(
         self, session_id: str, mode: Mode, *, at_least: Receipt | None, made_with: dict[str, Any]
     ) -> Session:
         """An existing session. When its maker was killed between making it and saying what it is,
         that is said now: `made_with`, options of `create`."""
         session = self._open(self._path_of(session_id), mode, create=False, at_least=at_least)
-        try:
-            if mode != "read" and session.last_seq == 0:
-                version = self._options.custom.version
-                session.begin(beginning.first_events(custom_version=version, **made_with))
-        except BaseException:
-            session.close()
-            raise
+        if mode != "read" and session.last_seq == 0:
+            made_with = {"custom_version": self._options.custom.version, **made_with}
+            beginning.begin(session, lambda: beginning.first_events(**made_with))
         return session
 
     def _open(self, path: str, mode: Mode, *, create: bool, at_least: Receipt | None) -> Session:
@@ -312,42 +287,6 @@ class Store:
         else:
             error.add_note(f"a copy of it as it is was kept in {kept}")
 
-    def _path_of(self, session_id: str) -> str:
-        problem = paths.session_id_problem(session_id) if isinstance(session_id, str) else "no text"
-        if problem is not None:
-            raise SessionNotFoundError(f"{session_id!r:.80} is no session id: {problem}.")
-        return paths.join(self.path, session_id)
-
-    def _is_there(self, path: str) -> bool:
-        try:
-            return bool(self._disk.listdir(path))
-        except FileNotFoundError:
-            return False
-        except OSError as error:
-            raise StorageError(
-                f"{path} cannot be looked at: {error}.", path=path, errno=error.errno
-            ) from error
-
-    def _prepare(self) -> None:
-        """Make the store's directory; refuse one where two hosts could write one session."""
-        placement.refuse_network(self.path, allow=self._allow_network)
-        missing = []
-        path = self.path
-        while not os.path.isdir(path):
-            missing.append(path)
-            path = os.path.dirname(path)
-        for one in reversed(missing):
-            try:
-                self._disk.mkdir(one)
-            except FileExistsError:
-                continue
-            except OSError as error:
-                raise StorageError(
-                    f"the store {self.path} cannot be made: {error}.",
-                    path=self.path,
-                    errno=error.errno,
-                ) from error
-
     def _look_at(self, session_id: str) -> ChildSeen:
         """How a child of an interrupted run is, without changing it."""
         path = self._path_of(session_id)
@@ -358,7 +297,7 @@ class Store:
         status, answer = session_operations.outcome_of(core.state)
         if status == "running" and not self._is_held(session_id):
             status = "interrupted"
-        return ChildSeen(status, answer)
+        return ChildSeen(status, answer, core.state.meta.parent)
 
     def _is_held(self, session_id: str) -> bool:
         """Whether somebody has the session open for writing."""
@@ -367,9 +306,3 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<Store {self.path}>"
-
-
-def _root(path: str | os.PathLike[str] | None) -> str:
-    if path is None:
-        path = os.environ.get("DURASESS_HOME") or beginning.data_directory()
-    return os.path.abspath(os.path.expanduser(os.fspath(path)))

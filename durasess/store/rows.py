@@ -1,0 +1,161 @@
+"""The row of a session: what `meta.json` says of it, read in bounded bytes and never from its log.
+
+What cannot be read is a marked row; it hides no other. What a row shows is as of a seq: the log may
+have gone on since.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from durasess.engine import meta, paths
+from durasess.engine.files import Files
+from durasess.engine.types import LineError
+from durasess.errors import DurasessError, StorageError
+
+MAX_BYTES = 65536
+"""Of a `meta.json` that a list reads."""
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One session. `updated_at` is the time of its last event as of seq `as_of`; `parent` is the
+    session that it works for, or with `parent_seq` the one that it was forked from there.
+    `messages`, `calls` and `runs` count all that ever were, `open_calls` those of unknown outcome
+    or waiting. `size_bytes` is None unless it was asked for. `problem` says why a marked one cannot
+    be used."""
+
+    session_id: str
+    path: str
+    title: str = ""
+    status: str = ""
+    workspace: str = ""
+    user_id: str = ""
+    model: str = ""
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    pinned: bool = False
+    origin: str = ""
+    parent: str = ""
+    parent_seq: int = 0
+    created_at: str = ""
+    updated_at: str = ""
+    last_run: dict[str, Any] | None = None
+    messages: int = 0
+    calls: int = 0
+    runs: int = 0
+    open_calls: int = 0
+    usage: dict[str, float] = msgspec.field(default_factory=dict)
+    as_of: int = 0
+    size_bytes: int | None = None
+    problem: str = ""
+
+
+def rows(disk: Files, root: str) -> Iterator[Row]:
+    """A row for every session of the store, in no order. StorageError when the store itself cannot
+    be read; none when it is not there."""
+    try:
+        names = disk.listdir(root)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StorageError(
+            f"{root} cannot be read: {error}.", path=root, errno=error.errno
+        ) from error
+    for name in names:
+        if paths.session_id_problem(name) is None:
+            found = row_of(disk, root, name)
+            if found is not None:
+                yield found
+
+
+def row_of(disk: Files, root: str, session_id: str) -> Row | None:
+    """The row of one session; None for a name that is none of a session."""
+    path = paths.join(root, session_id)
+    try:
+        found = _meta(disk, path)
+    except NotADirectoryError:
+        return None
+    except FileNotFoundError:
+        return _without_meta(disk, path, session_id)
+    except (OSError, DurasessError) as error:
+        return Row(session_id=session_id, path=path, problem=f"{error}")
+    except LineError as error:
+        place = paths.join(path, paths.META)
+        return Row(session_id=session_id, path=path, problem=f"{place}: {error.reason}")
+    if found.session_id != session_id:
+        problem = f"{paths.META} says the session is {found.session_id!r}. Rename the directory"
+        return Row(session_id=session_id, path=path, problem=problem)
+    return _row(found, session_id, path)
+
+
+def _meta(disk: Files, directory: str) -> meta.Meta:
+    path = paths.join(directory, paths.META)
+    fd = disk.open(path)
+    try:
+        data = disk.read_at(fd, MAX_BYTES + 1, 0)
+    finally:
+        disk.close(fd)
+    if len(data) > MAX_BYTES:
+        raise LineError("meta", f"it has more than the {MAX_BYTES} bytes that a list reads")
+    return meta.parse(data, path)
+
+
+def _without_meta(disk: Files, path: str, session_id: str) -> Row | None:
+    """A directory without meta is marked when it has anything else of a session."""
+    try:
+        names = disk.listdir(path)
+    except OSError:
+        # Gone in this moment, or a broken link.
+        return None
+    kinds = {paths.parse(name).kind for name in names}
+    if not kinds & {"segment", "snapshot", "previous", "owner", "lock"}:
+        return None
+    problem = f"{paths.META} is missing. Opening the session for writing makes it again"
+    return Row(session_id=session_id, path=path, problem=problem)
+
+
+def _row(found: meta.Meta, session_id: str, path: str) -> Row:
+    """Whatever a summary holds that is not what lists show is left out, never an error."""
+    shown = found.summary.data if found.summary is not None else None
+    known = {
+        name: value
+        for name, value in (shown.items() if isinstance(shown, dict) else ())
+        if name in _SHOWN and isinstance(value, _SHOWN[name])
+    }
+    known.setdefault("created_at", found.created)
+    known.setdefault("updated_at", found.updated)
+    as_of = found.summary.seq if found.summary is not None else 0
+    return Row(session_id=session_id, path=path, as_of=as_of, **known)
+
+
+_SHOWN: dict[str, Any] = {
+    **dict.fromkeys(("title", "status", "workspace", "user_id", "model", "origin", "parent"), str),
+    **dict.fromkeys(("created_at", "updated_at"), str),
+    **dict.fromkeys(("parent_seq", "messages", "calls", "runs", "open_calls"), int),
+    **dict.fromkeys(("labels", "usage", "last_run"), dict),
+    "pinned": bool,
+}
+
+
+def size_of(disk: Files, path: str) -> int:
+    """Bytes of all files of a session; links and what is gone in this moment count nothing."""
+    total = 0
+    waiting = [path]
+    while waiting:
+        directory = waiting.pop()
+        for name in disk.listdir(directory):
+            inside = paths.join(directory, name)
+            if os.path.islink(inside):
+                continue
+            try:
+                found = disk.stat(inside)
+            except FileNotFoundError:
+                continue
+            if found.directory:
+                waiting.append(inside)
+            else:
+                total += found.size
+    return total
