@@ -82,7 +82,8 @@ def encode(value: Any) -> bytes:
 
 
 def _encode_slowly(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
+    plain = msgspec.to_builtins(value)
+    return json.dumps(plain, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
 
 
 def timestamp(nanoseconds: int) -> str:
@@ -144,8 +145,10 @@ _decoder = functools.lru_cache(maxsize=64)(msgspec.json.Decoder)
 def typed(data: bytes, kind: Any) -> Any:
     """Decode JSON into a msgspec type; LineError when it does not fit."""
     try:
+        if b"\\ud" in data or b"\\uD" in data:
+            return msgspec.convert(decode(data), kind)
         return _decoder(kind).decode(data)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, RecursionError, LineError, UnicodeError) as error:
         name = getattr(kind, "__name__", str(kind))
         raise LineError("json", f"not a {name}: {error}") from None
 

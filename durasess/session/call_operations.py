@@ -224,32 +224,48 @@ def start_once(
     """Begin an operation that must happen once; the seq of its result when it did already.
     OutcomeUnknownError when it was begun and nobody knows what became of it."""
     core.engine.refresh()
-    seq = recorded_seq(core, operation_id)
-    if seq is not None:
-        return seq
     key = detached_key(operation_id)
-    call = core.state.tool_states.get(key)
-    if call is not None and call.status in ("running", "uncertain", "waiting"):
-        raise OutcomeUnknownError(
-            f"{core.engine.path}: operation {operation_id!r} was started at seq "
-            f"{call.started_seq} ({call.started_at}) and has no result: it is {call.status}. It is "
-            'not run again by itself. Look at the world, then settle it: open_calls, settle("appli'
-            'ed" | "not_applied" | "abandoned"), rerun().',
-            path=core.engine.path,
-            seq=call.started_seq,
+    while True:
+        seq = recorded_seq(core, operation_id)
+        if seq is not None:
+            return seq
+        call = core.state.tool_states.get(key)
+        if call is not None and _is_unknown(call):
+            raise _unknown_outcome(core, operation_id, call)
+        data = events.ToolStarted(
+            key=key,
+            operation_id=operation_id,
+            effect=tool.effect,
+            timeout_s=tool.timeout_s,
+            attempt=call.attempt + 1 if call is not None else 1,
+            worker_id=core.engine.worker_id,
+            detached=True,
+            name=name,
+            arguments=arguments,
         )
-    data = events.ToolStarted(
-        key=key,
-        operation_id=operation_id,
-        effect=tool.effect,
-        timeout_s=tool.timeout_s,
-        attempt=call.attempt + 1 if call is not None else 1,
-        worker_id=core.engine.worker_id,
-        detached=True,
-        name=name,
-        arguments=arguments,
+        try:
+            return (yield from _begin(core, key, draft(data, run_id=run_id, call_id=key)))
+        except EventRejectedError:
+            # Somebody else began it in this moment, or it is refused for what it is.
+            if core.state.tool_states.get(key) == call:
+                raise
+
+
+def _is_unknown(call: ToolState) -> bool:
+    """Begun, and what became of it is not known, or was given up."""
+    return call.status in ("running", "uncertain", "waiting") or call.decision == "abandoned"
+
+
+def _unknown_outcome(core: Core, operation_id: str, call: ToolState) -> OutcomeUnknownError:
+    found = call.decision or call.status
+    return OutcomeUnknownError(
+        f"{core.engine.path}: operation {operation_id!r} was started at seq {call.started_seq} "
+        f"({call.started_at}) and has no result: it is {found}. It is not run again by itself. "
+        "Look at the world, then settle it (open_calls: settle, rerun), or use another operation "
+        "id.",
+        path=core.engine.path,
+        seq=call.started_seq,
     )
-    return (yield from _begin(core, key, draft(data, run_id=run_id, call_id=key)))
 
 
 def recorded_seq(core: Core, operation_id: str) -> int | None:

@@ -293,5 +293,5 @@ def read(type: str, data: Any) -> EventData:
     """The data of a known type, leniently: numbers may be texts. ValueError when it is none."""
     try:
         return msgspec.convert(data, TYPES[type], strict=False)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeError) as error:
         raise ValueError(f"the data of {type} is not what it holds: {error}") from None

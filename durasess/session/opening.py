@@ -7,6 +7,7 @@ keeps a copy of it (store/keeping.py).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from durasess.engine import codec
 from durasess.engine.engine import Engine
@@ -75,20 +76,13 @@ def open_core(
         scheduler=options.scheduler() if options.scheduler is not None else None,
     )
     try:
-        holder = whoami(codec.timestamp(options.clock()))
-        worker = {
-            "worker_id": engine.worker_id,
-            "pid": holder.pid,
-            "host": holder.host,
-            "boot_id": holder.boot_id,
-        }
         core = Core(
             engine,
             reducer,
             options.tools,
             mask=options.mask,
             blob_bytes=options.blob_bytes,
-            worker=worker,
+            worker=_worker(engine, options),
             clock=options.clock,
         )
         if engine.worker_id:
@@ -138,6 +132,17 @@ def open_for_import(path: str, options: SessionOptions) -> Core:
         worker={},
         clock=options.clock,
     )
+
+
+def _worker(engine: Engine, options: SessionOptions) -> dict[str, Any]:
+    """What `run_started` says of who works."""
+    holder = whoami(codec.timestamp(options.clock()))
+    return {
+        "worker_id": engine.worker_id,
+        "pid": holder.pid,
+        "host": holder.host,
+        "boot_id": holder.boot_id,
+    }
 
 
 def _check(path: str, state: SessionState, seq: int, custom: Custom) -> None:

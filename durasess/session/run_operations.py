@@ -137,6 +137,8 @@ def finish(
     one that succeeded may leave calls to be answered later."""
     drafts: list[Draft] = []
     if status != "succeeded":
+        # A message whose writer was interrupted may be on its way, with calls that nobody starts.
+        yield Emission([])
         drafts = [
             _not_started(call, f"the run {status}")
             for call in core.state.tool_states.values()

@@ -76,9 +76,11 @@ def _check_detached(state: SessionState, data: events.ToolStarted) -> None:
             "use the recorded one; it is never run again",
         )
     call = state.tool_states.get(data.key or detached_key(data.operation_id))
-    if call is not None and call.status not in ("pending", "failed", "not_started"):
+    if call is None:
+        return
+    if call.status not in ("pending", "failed", "not_started") or call.decision == "abandoned":
         refuse(
-            f"operation {data.operation_id!r:.80} is {call.status}",
+            f"operation {data.operation_id!r:.80} is {call.decision or call.status}",
             "settle it first; it is never run again by itself",
         )
 

@@ -51,7 +51,7 @@ def _data(draft: Draft) -> Any:
     try:
         # Strict here, lenient when it is read: what is written must be right.
         return msgspec.convert(draft.data, events.TYPES[draft.type], strict=True)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeError) as error:
         refuse(f"the data of {draft.type} is not what it holds: {error}", "correct the data")
 
 

@@ -5,6 +5,7 @@ import pytest
 from durasess import Draft, EventRejectedError
 from durasess.engine.types import EVENT_ID_WINDOW
 from tests.faults.tails import with_and_without_filler, write_on
+from tests.support.harness import ask, begin_run, crash, start_call, store_at
 from tests.support.sessions import open_inline, segment_path, unacknowledged
 
 
@@ -100,3 +101,119 @@ def test_d1_call_ids_may_repeat(tmp_path):
         for n in range(10):
             engine.append("tool_result", n, call_id="x")
         assert engine.state == list(range(10))
+
+
+# In a session: ids of calls, and events that are handed over twice
+
+
+@pytest.mark.parametrize("ended", ["by id", "by key", "reopened"])
+def test_d1_ten_calls_of_one_id_keep_their_ten_results(tmp_path, ended):
+    store = store_at(tmp_path)
+    session = store.create("s")
+    for n in range(10):
+        run = begin_run(session)
+        [call] = ask(run, "x")
+        with run.tool(call.key if ended == "by key" else "x") as body:
+            body.result(n)
+        run.finish()
+        if ended == "reopened":
+            session.close()
+            session = store.open("s")
+    shown = [one["content"] for one in session.context().openai() if one["role"] == "tool"]
+    assert shown == [str(n) for n in range(10)]
+    assert {one.status for one in session.state.tool_states.values()} == {"completed"}
+    session.close()
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_d1_calls_of_one_id_in_one_message_are_started_one_after_the_other(tmp_path, count):
+    with store_at(tmp_path).create("s") as session, session.run("x") as run:
+        asked = ask(run, *["x"] * count)
+        for n in range(count):
+            with run.tool("x") as body:
+                assert body.call.key == asked[n].key
+                body.result(n)
+        results = [one.content for one in session.state.messages if one.role == "tool"]
+        assert results == list(range(count))
+
+
+def test_d1_calls_of_one_id_that_run_at_once_keep_their_own_results(tmp_path):
+    with store_at(tmp_path).create("s") as session, session.run("x") as run:
+        ask(run, "x", "x")
+        with run.tool("x") as one, run.tool("x") as other:
+            one.result("one")
+            other.result("other")
+        found = {call.key: call.status for call in session.state.tool_states.values()}
+        assert set(found.values()) == {"completed"}
+        by_key = {one.key: one.content for one in session.state.messages if one.role == "tool"}
+        assert by_key == {one.call.key: "one", other.call.key: "other"}
+
+
+def test_d2_id_of_an_earlier_turn_does_not_take_the_result_of_this_one(tmp_path):
+    with store_at(tmp_path).create("s") as session:
+        first = begin_run(session)
+        [old] = ask(first, "call_0")
+        first.finish()
+        with session.run("again") as run:
+            [new] = ask(run, "call_0")
+            session.answer("call_0", "for the newest")
+        states = session.state.tool_states
+        assert (states[old.key].status, states[new.key].status) == ("pending", "completed")
+
+
+def test_d2_uncertain_call_of_an_earlier_run_is_not_started_again(tmp_path):
+    store = store_at(tmp_path)
+    session = store.create("s")
+    start_call(begin_run(session, "call_0"), "call_0")
+    crash(session)
+    with store.open("s") as again, again.run("next") as run:
+        [new] = ask(run, "call_0")
+        with run.tool("call_0") as body:
+            assert body.call.key == new.key
+            body.result(1)
+        assert [one.status for one in again.state.tool_states.values()] == [
+            "uncertain",
+            "completed",
+        ]
+
+
+CALL = {"call_id": "c", "name": "work", "arguments": {}}
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda run: run.user("hello", event_id="e").seq,
+        lambda run: run.assistant("hello", event_id="e") == [],
+        lambda run: [one.key for one in run.assistant(tool_calls=[CALL], event_id="e")],
+    ],
+)
+@pytest.mark.parametrize("how", ["same handle", "snapshot"])
+def test_d4_message_handed_over_twice_is_recorded_once(tmp_path, say, how):
+    store = store_at(tmp_path)
+    session = store.create("s")
+    run = begin_run(session)
+    first, seq = say(run), session.last_seq
+    if how == "snapshot":
+        session.snapshot()
+    assert say(run) == first
+    assert session.last_seq == seq
+    session.close()
+
+
+def test_d4_message_handed_over_again_after_a_crash_is_recorded_once(tmp_path):
+    store = store_at(tmp_path)
+    session = store.create("s")
+    said = {"type": "user_message", "data": {"content": "hello"}, "event_id": "e"}
+    first = session.emit(**said)
+    crash(session)
+    with store.open("s") as again:
+        assert again.emit(**said) == first
+        assert [one.content for one in again.state.messages] == ["hello"]
+
+
+def test_d4_id_used_again_for_another_message_is_refused(tmp_path):
+    with store_at(tmp_path).create("s") as session, session.run("x") as run:
+        run.user("hello", event_id="e")
+        with pytest.raises(EventRejectedError, match="'e'"):
+            run.user("goodbye", event_id="e")

@@ -7,6 +7,7 @@ import pytest
 
 from durasess import CorruptionError, DurasessError, FormatVersionError, Migration, StorageError
 from durasess.engine import codec
+from tests.support.harness import ask, begin_run, call_in, crash, start_call, store_at, types
 from tests.support.sessions import (
     SIM_PATH,
     collect,
@@ -323,3 +324,80 @@ def test_reducer_may_mutate_or_return(tmp_path):
     returned = state_of(tmp_path / "s1", initial=tuple, apply=lambda s, e: (*s, e.data))
     mutated = state_of(tmp_path / "s1", initial=list, apply=collect)
     assert list(returned) == mutated == [1, 2, 3]
+
+
+# In a session: odd fields, tools that are gone
+
+
+ODD = [
+    {"content": "a", "usage": {"prompt": "12"}},
+    {"content": "a", "usage": {"prompt": 12, "of_a_newer_writer": 1}},
+    {"content": "a", "usage": {"prompt": 12}, "of_a_newer_writer": {"x": []}},
+    {"usage": {"prompt": 12}},
+]
+
+
+def written_by_another(path, *said):
+    """Events behind a session's own that no validation of ours saw."""
+    with open_session(
+        path, initial=dict, apply=lambda state, event: {}, schema_version=2
+    ) as engine:
+        for type, data in said:
+            engine.append(type, data)
+
+
+@pytest.mark.parametrize("data", ODD)
+def test_v1_session_with_odd_fields_is_read_tolerantly(tmp_path, data):
+    store = store_at(tmp_path)
+    crash(store.create("s"))
+    written_by_another(tmp_path / "store" / "s", ("assistant_message", data))
+    for snapshot in (tmp_path / "store" / "s").glob("snapshot*"):
+        snapshot.unlink()
+    with store.open("s") as session:
+        assert session.usage.prompt == 12
+        assert session.state.counts.unreadable == 0
+
+
+@pytest.mark.parametrize(
+    "data", [None, 7, [], {"content": 1, "usage": "many"}, {"tool_calls": "none"}, {"usage": [1]}]
+)
+def test_v1_event_that_cannot_be_read_is_counted_and_nothing_is_lost(tmp_path, data):
+    store = store_at(tmp_path)
+    session = store.create("s", title="kept")
+    session.note("before")
+    crash(session)
+    written_by_another(
+        tmp_path / "store" / "s", ("assistant_message", data), ("note", {"text": "x"})
+    )
+    for snapshot in (tmp_path / "store" / "s").glob("snapshot*"):
+        snapshot.unlink()
+    for _ in range(2):
+        with store.open("s") as again:
+            assert (again.title, again.state.counts.unreadable) == ("kept", 1)
+            assert types(again)[-2:] == ["assistant_message", "note"]
+
+
+@pytest.mark.parametrize("status", ["pending", "running", "completed"])
+def test_v4_call_of_a_tool_that_is_gone_is_loaded_and_shown(tmp_path, status):
+    store = store_at(tmp_path)
+    store.tool("renamed", effect="idempotent")
+    session = store.create("s")
+    run = begin_run(session)
+    ask(run, "c", name="renamed")
+    if status != "pending":
+        call = start_call(run, "c")
+        if status == "completed":
+            call.result("ok")
+    crash(session)
+    with store_at(tmp_path).open("s") as again:
+        assert call_in(again, "c").name == "renamed"
+        assert "renamed" in str(again.context().openai())
+
+
+def test_v4_events_of_a_reducer_that_is_gone_are_kept(tmp_path):
+    store = store_at(tmp_path, reducers={"counted": lambda state, event: {"n": 1}})
+    with store.create("s") as session:
+        session.emit("counted", {})
+    with store_at(tmp_path).open("s") as again:
+        assert types(again)[-1] == "counted"
+        assert again.custom_state == {"n": 1}

@@ -1,0 +1,207 @@
+"""Messages that are only in the log: history and older chunks give what an unbounded fold has."""
+
+import random
+
+import pytest
+
+from durasess.session.reducer import Reducer
+from durasess.session.state import SessionState
+from durasess.session.transcript import history, older_chunks
+from tests.support.chance_harness import Driver
+from tests.support.harness import ask, event, fold, numbered, reply, store_at
+
+
+def told(messages):
+    """What each message says, in order."""
+    return [(one.seq, one.role, one.content, one.key) for one in messages]
+
+
+def events_of(log):
+    return lambda after: iter([one for one in log if one.seq > after])
+
+
+def live(log, resident):
+    """Live messages as the context planner gets them: older chunks, then the resident ones."""
+    reducer = Reducer(resident_messages=resident)
+    state = fold(log, reducer)
+    chunks = [messages for messages, _ in older_chunks(events_of(log), state, reducer)]
+    return [one for chunk in reversed(chunks) for one in chunk] + state.messages
+
+
+def whole(log, resident):
+    """The history as a session with so few messages in its state reads it."""
+    reducer = Reducer(resident_messages=resident)
+    state = fold(log, reducer)
+    return [one for chunk, _ in history(iter(log), state, reducer) for one in chunk]
+
+
+def by_place(messages):
+    """Results are told behind their calls, whenever they came."""
+    return sorted(told(messages))
+
+
+def conversation(turns, *, calls=2, seed=0):
+    """Turns of a request, a reply with calls, their results in some order, an answer."""
+    chance = random.Random(seed)
+    said = [("session_created", {})]
+    for turn in range(turns):
+        said.append(("user_message", {"content": f"u{turn}"}))
+        said.append(("assistant_message", reply(*["x"] * calls, content=f"a{turn}")))
+        seq = len(said)
+        keys = [f"{seq}.{index}" for index in range(calls)]
+        chance.shuffle(keys)
+        said += [("tool_result", {"key": key, "output": f"r{key}"}) for key in keys]
+        said.append(("assistant_message", {"content": f"done{turn}"}))
+    return numbered(*said)
+
+
+@pytest.mark.parametrize("resident", [1, 2, 4, 7])
+@pytest.mark.parametrize("turns", [1, 3, 40])
+def test_history_is_the_unbounded_fold(resident, turns):
+    log = conversation(turns)
+    assert told(whole(log, resident)) == told(fold(log, Reducer(resident_messages=10**6)).messages)
+
+
+@pytest.mark.parametrize("resident", [1, 2, 4, 7])
+@pytest.mark.parametrize("first_chunk", [3, 10, 1000])
+def test_older_chunks_and_resident_messages_are_the_unbounded_fold(
+    monkeypatch, resident, first_chunk
+):
+    monkeypatch.setattr("durasess.session.transcript.FIRST_CHUNK", first_chunk)
+    log = conversation(30)
+    assert told(live(log, resident)) == told(fold(log, Reducer(resident_messages=10**6)).messages)
+
+
+def test_chunks_have_the_states_of_their_calls():
+    log = conversation(20)
+    reducer = Reducer(resident_messages=4)
+    state = fold(log, reducer)
+    for messages, calls in older_chunks(events_of(log), state, reducer):
+        keys = {key for one in messages for key in one.calls}
+        assert set(calls) >= keys
+        assert {calls[key].status for key in keys} == {"completed"}
+
+
+def test_nothing_older_is_read_when_all_is_resident():
+    log = conversation(3)
+    reducer = Reducer()
+    assert list(older_chunks(lambda after: pytest.fail("read"), fold(log, reducer), reducer)) == []
+
+
+def test_result_that_came_after_the_next_request_is_told_with_its_call():
+    log = numbered(
+        ("session_created", {}),
+        ("user_message", {"content": "u1"}),
+        ("assistant_message", reply("x")),
+        ("user_message", {"content": "u2"}),
+        ("tool_result", {"key": "3.0", "output": "late"}),
+        ("assistant_message", {"content": "a"}),
+        ("user_message", {"content": "u3"}),
+    )
+    for resident in (3, 4):
+        unbounded = fold(log, Reducer(resident_messages=10**6))
+        assert by_place(live(log, resident)) == by_place(unbounded.messages)
+        assert by_place(whole(log, resident)) == by_place(unbounded.messages)
+
+
+def test_result_of_a_call_whose_message_left_is_told_as_news():
+    said = [("session_created", {}), ("assistant_message", reply("x", content="asks"))]
+    said += [("user_message", {"content": f"u{n}"}) for n in range(8)]
+    said += [("tool_result", {"key": "2.0", "output": "at last"})]
+    state = fold(numbered(*said), Reducer(resident_messages=4))
+    last = state.messages[-1]
+    assert (last.role, last.seq, last.key) == ("user", 11, "")
+    assert "late result" in str(last.content) and "at last" in str(last.content)
+    assert "2.0" not in state.tool_states
+
+
+# Rewinds and compactions
+
+
+@pytest.mark.parametrize("resident", [1, 4])
+@pytest.mark.parametrize("to", [2, 7, 12, 20, 33])
+def test_rewound_messages_are_in_no_reading(resident, to):
+    log = conversation(10)
+    log.append(event(len(log) + 1, "rewound", {"to": to}))
+    log.append(event(len(log) + 1, "user_message", {"content": "anew"}))
+    unbounded = told(fold(log, Reducer(resident_messages=10**6)).messages)
+    assert told(whole(log, resident)) == unbounded
+    assert told(live(log, resident)) == unbounded
+
+
+@pytest.mark.parametrize("resident", [1, 4])
+@pytest.mark.parametrize("through", [2, 6, 11, 16, 26, 41])
+def test_compacted_messages_are_not_live_but_in_the_history(resident, through):
+    log = conversation(10)
+    log.append(event(len(log) + 1, "context_compacted", {"summary": "S", "through": through}))
+    unbounded = fold(log, Reducer(resident_messages=10**6))
+    assert told(live(log, resident)) == told(unbounded.messages)
+    everything = fold(log[:-1], Reducer(resident_messages=10**6)).messages
+    assert told(whole(log, resident)) == told(everything)
+
+
+@pytest.mark.parametrize("resident", [1, 4, 200])
+def test_rewind_behind_a_compaction_brings_its_messages_back(resident):
+    log = conversation(10)
+    end = len(log)
+    log.append(event(end + 1, "context_compacted", {"summary": "S", "through": 30}))
+    log.append(event(end + 2, "user_message", {"content": "later"}))
+    log.append(event(end + 3, "rewound", {"to": end}))
+    everything = fold(log[:end], Reducer(resident_messages=10**6)).messages
+    assert told(live(log, resident)) == told(everything)
+
+
+def test_result_behind_an_undone_compaction_is_told_with_its_call():
+    log = numbered(
+        ("session_created", {}),
+        ("user_message", {"content": "u1"}),
+        ("assistant_message", reply("x")),
+        ("user_message", {"content": "u2"}),
+        ("tool_result", {"key": "3.0", "output": "r"}),
+        ("user_message", {"content": "u3"}),
+        ("context_compacted", {"summary": "S", "through": 3}),
+        ("rewound", {"to": 6}),
+    )
+    everything = fold(log[:6], Reducer()).messages
+    assert by_place(live(log, 200)) == by_place(everything)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_chance_history_is_the_unbounded_fold(tmp_path, seed):
+    driver = Driver(store_at(tmp_path, resident_messages=4), seed)
+    for _ in range(150):
+        driver.step(may_rewind=seed % 2 == 1)
+    driver.session.flush()
+    log = list(driver.session.events())
+    driver.session.close()
+    unbounded = _without_late(whole(log, 10**6))
+    assert by_place(_without_late(whole(log, 4))) == by_place(unbounded)
+    kept = fold(log, Reducer(resident_messages=10**6))
+    assert _seqs(live(log, 4)) >= _seqs(kept.messages)
+
+
+def _without_late(messages):
+    return [one for one in messages if one.role != "tool" and "late" not in str(one.content)]
+
+
+def _seqs(messages):
+    return {one.seq for one in messages if one.role != "tool"}
+
+
+def test_history_of_a_session_reads_what_left_its_state(tmp_path):
+    with store_at(tmp_path, resident_messages=4).create("s") as session:
+        for turn in range(12):
+            with session.run(f"u{turn}") as run:
+                ask(run, "c")
+                with run.tool("c") as call:
+                    call.result(turn)
+                run.assistant(f"a{turn}")
+        assert len(session.state.messages) <= 6
+        said = [one.content for one in session.history() if one.role != "tool"]
+        assert said == [text for turn in range(12) for text in (f"u{turn}", "", f"a{turn}")]
+        shown = [one for one in session.context().openai() if one["role"] == "tool"]
+        assert [one["content"] for one in shown] == [str(turn) for turn in range(12)]
+
+
+def test_history_of_an_empty_session_is_empty():
+    assert list(history(iter([]), SessionState(), Reducer())) == []
