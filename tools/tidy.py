@@ -29,6 +29,7 @@ LONGER_MODULES = {
     "durasess/session/session.py": 330,
     "durasess/session/async_session.py": 330,
     "durasess/store/store.py": 370,
+    "durasess/store/catalog.py": 340,
     # A commit, a rotation and a close, from end to end.
     "durasess/engine/writer.py": 490,
     # One write with all that can go wrong with it; a turn likewise; opening in three modes.
@@ -77,7 +78,7 @@ ENGINE_LEVELS = (
     frozenset(
         ["log", "recovery", "settle", "prune", "verify", "commit", "history", "create", "lifetime"]
     ),
-    frozenset(["repair", "ledger", "admission", "aftermath", "shared_log"]),
+    frozenset(["repair", "branch", "ledger", "admission", "aftermath", "shared_log"]),
     frozenset(["snapshotter", "drafting", "live", "turns"]),
     frozenset(["assembly", "outbox"]),
     frozenset(["writer"]),

@@ -7,6 +7,7 @@ deletion in the same store removes.
 from __future__ import annotations
 
 import contextlib
+import os
 
 from durasess.engine import lock, paths
 from durasess.engine.files import Files
@@ -54,14 +55,19 @@ def _delete(disk: Files, root: str, path: str, token: str) -> None:
     # A session without its lock files is nobody's; who opens it makes them again.
     lock.create(disk, path)
     owner = lock.acquire_owner(disk, path)
-    try:
-        # Held until the name is gone: who opens it then finds nothing.
-        doomed = staging.deleted_name(path, token)
-        disk.replace(path, doomed)
-        disk.sync_dir(root)
-        staging.remove_tree(disk, doomed)
-    finally:
+    doomed = staging.deleted_name(path, token)
+    if os.name == "nt":
+        # Windows renames no directory with an open file in it, ours or a writer's.
         disk.close(owner)
+        disk.replace(path, doomed)
+    else:
+        try:
+            # Held until the name is gone: who opens it then finds nothing.
+            disk.replace(path, doomed)
+        finally:
+            disk.close(owner)
+    disk.sync_dir(root)
+    staging.remove_tree(disk, doomed)
     for name in leftovers(disk, root):
         with contextlib.suppress(OSError):
             staging.remove_tree(disk, paths.join(root, name))

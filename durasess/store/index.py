@@ -88,7 +88,7 @@ def path_of(root: str) -> str:
 
 
 @contextlib.contextmanager
-def opened(disk: Files, root: str, *, timeout_s: float = TIMEOUT_S) -> Iterator[Index]:
+def opened(disk: Files, root: str) -> Iterator[Index]:
     """The index for reading and writing, made when it is missing, emptied when another version
     made it. IndexUnusable when it cannot be used."""
     path = path_of(root)
@@ -96,7 +96,7 @@ def opened(disk: Files, root: str, *, timeout_s: float = TIMEOUT_S) -> Iterator[
         with contextlib.suppress(FileExistsError):
             # So that it is for this user alone, as all of a store.
             disk.close(disk.create(path))
-        connection = sqlite3.connect(path, timeout=timeout_s, isolation_level=None)
+        connection = sqlite3.connect(path, timeout=TIMEOUT_S, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
         raise IndexUnusable(f"{path}: {error}") from error
     try:

@@ -35,9 +35,12 @@ def update(index: Index, disk: Files, rows: Iterable[Row]) -> dict[str, str]:
             problems[row.session_id] = row.problem
             continue
         try:
-            _update_one(index, disk, row)
+            found = _update_one(index, disk, row)
         except (DurasessError, ValueError, OSError) as error:
             problems[row.session_id] = str(error)
+        else:
+            if found:
+                problems[row.session_id] = found
     for (session_id,) in index.db.execute("SELECT session_id FROM sessions").fetchall():
         if session_id not in there:
             with index.writing():
@@ -45,11 +48,12 @@ def update(index: Index, disk: Files, rows: Iterable[Row]) -> dict[str, str]:
     return problems
 
 
-def _update_one(index: Index, disk: Files, row: Row) -> None:
+def _update_one(index: Index, disk: Files, row: Row) -> str:
+    """What is wrong with it; what can be read of it is indexed all the same."""
     mark = _mark(disk, row)
     known = _known(index, row)
     if known is not None and known[0] == mark:
-        return
+        return ""
     with reading.opened(row.path) as engine, index.writing():
         # Again: another process may have done it in this moment.
         known = _known(index, row)
@@ -63,13 +67,16 @@ def _update_one(index: Index, disk: Files, row: Row) -> None:
         seq, crc = fold.add_all(max(after, engine.first_seq - 1))
         if not crc and known is not None:
             seq, crc = known[1], known[2]
+        damage = reading.damage_of(engine)
         index.db.execute(
             "INSERT OR REPLACE INTO sessions VALUES(?,?,?,?,?,?,?,?)",
             (
-                *(row.session_id, mark, seq, crc, fold.model, fold.workspace),
-                *(row.title, row.updated_at),
+                # Of a damaged one it is never said that all is known.
+                *(row.session_id, "" if damage else mark, seq, crc, fold.model, fold.workspace),
+                *(_text(texts.shown(row.title)), row.updated_at),
             ),
         )
+    return damage
 
 
 def _mark(disk: Files, row: Row) -> str:
@@ -171,7 +178,7 @@ class _Fold:
                 "UPDATE runs SET finished_at=?, status=?, error=?, seconds=? "
                 "WHERE session_id=? AND seq=?",
                 (
-                    *(event.ts, _text(data.get("status")), _text(data.get("error"))),
+                    *(event.ts, _text(data.get("status")), texts.shown(_text(data.get("error")))),
                     *(_seconds(started_at, event.ts), self._row.session_id, seq),
                 ),
             )

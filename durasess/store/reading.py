@@ -16,3 +16,11 @@ def opened(path: str) -> Engine:
     return Engine.open(
         path, mode="read", schema_version=events.SCHEMA_VERSION, migrations=MIGRATIONS
     )
+
+
+def damage_of(engine: Engine) -> str:
+    """What was found damaged until now, for people; empty when nothing was."""
+    if not engine.damage:
+        return ""
+    more = f" and {len(engine.damage) - 1} more" if len(engine.damage) > 1 else ""
+    return f"damaged, searched as far as it can be read: {engine.damage[0]}{more}"

@@ -93,24 +93,26 @@ def _scan(
             problems[row.session_id] = row.problem
             continue
         try:
-            yield from _scan_one(row, words)
+            yield from _scan_one(row, words, problems)
         except (DurasessError, ValueError, OSError) as error:
             problems[row.session_id] = str(error)
 
 
-def _scan_one(row: Row, words: list[str]) -> Iterator[Hit]:
+def _scan_one(row: Row, words: list[str], problems: dict[str, str]) -> Iterator[Hit]:
     with reading.opened(row.path) as engine:
         for event in engine.events(after=engine.first_seq - 1):
             for one in texts.texts(event, engine.read_blob):
                 if texts.has_all(one.text, words):
                     yield Hit(
                         session_id=row.session_id,
-                        title=row.title,
+                        title=texts.shown(row.title),
                         seq=event.seq,
                         ts=event.ts,
                         role=one.role,
                         excerpt=texts.excerpt(one.text, words),
                     )
+        if damage := reading.damage_of(engine):
+            problems[row.session_id] = damage
 
 
 def runs(disk: Files, root: str, *, limit: int, failed: bool) -> list[IndexedRun]:

@@ -65,14 +65,14 @@ def deleted_name(path: str, token: str) -> str:
 
 
 def remove_tree(disk: Files, path: str) -> None:
-    """Remove a directory with all that is in it. A link is removed, never followed; a directory in
-    use by nobody else is expected. OSError when the system refuses."""
+    """Remove a directory with all that is in it; who else removes it meanwhile is no trouble. A
+    link is removed, never followed. OSError when the system refuses."""
     waiting = [path]
     directories: list[str] = []
     while waiting:
         directory = waiting.pop()
         directories.append(directory)
-        for name in disk.listdir(directory):
+        for name in _names(disk, directory):
             inside = paths.join(directory, name)
             try:
                 disk.unlink(inside)
@@ -84,4 +84,12 @@ def remove_tree(disk: Files, path: str) -> None:
                     raise
                 waiting.append(inside)
     for directory in reversed(directories):
-        disk.rmdir(directory)
+        with contextlib.suppress(FileNotFoundError):
+            disk.rmdir(directory)
+
+
+def _names(disk: Files, directory: str) -> list[str]:
+    try:
+        return disk.listdir(directory)
+    except FileNotFoundError:
+        return []

@@ -51,8 +51,8 @@ def texts(event: Event, read_blob: Callable[[str], bytes]) -> Iterator[Text]:
         whole = "\n".join(_strings(_loaded(value, read_blob), role))
         if whole:
             # Before the cut, which could go through a secret.
-            shown = mask_secrets(whole).value
-            yield Text(role, shown[:LONGEST], len(shown) > LONGEST)
+            masked = shown(whole)
+            yield Text(role, masked[:LONGEST], len(masked) > LONGEST)
 
 
 def _values(kind: str, data: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -95,6 +95,12 @@ def _strings(value: Any, role: str) -> Iterator[str]:
             text = part.get("text") if isinstance(part, dict) else part
             if isinstance(text, str):
                 yield text
+
+
+def shown(text: str) -> str:
+    """A title or an error as it is shown: without secrets."""
+    found: str = mask_secrets(text).value
+    return found
 
 
 def words_of(text: str) -> list[str]:
