@@ -12,7 +12,30 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from durasess import __version__
-from durasess.cli import completion, drill, inspect, prune, repair, tail, verify
+from durasess.cli import (
+    archive,
+    completion,
+    delete,
+    doctor,
+    drill,
+    export,
+    fork,
+    gc,
+    import_,
+    inspect,
+    list,
+    move,
+    pack,
+    pin,
+    prune,
+    rename,
+    repair,
+    runs,
+    search,
+    tail,
+    unpack,
+    verify,
+)
 from durasess.cli.options import UsageError, described
 from durasess.cli.output import DAMAGE, UNREADABLE, USAGE, Output
 from durasess.errors import CorruptionError, DurasessError
@@ -21,7 +44,30 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 """What shells report for a command that Ctrl-C or a closed pipe ended."""
 
-VERBS = (inspect, verify, repair, tail, prune, drill, completion)
+VERBS = (
+    inspect,
+    verify,
+    repair,
+    tail,
+    prune,
+    export,
+    import_,
+    list,
+    search,
+    runs,
+    fork,
+    rename,
+    archive,
+    pin,
+    delete,
+    gc,
+    move,
+    pack,
+    unpack,
+    doctor,
+    drill,
+    completion,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ import pytest
 from durasess.cli.main import VERBS, main
 from tests.cli import sessions
 
-NAMES = [verb.__name__.rpartition(".")[2] for verb in VERBS]
+NAMES = [verb.__name__.rpartition(".")[2].rstrip("_") for verb in VERBS]
 
 BASH = """
 . {script}
@@ -79,7 +79,7 @@ def test_bash_completes_verbs_options_words_and_paths(
     (tmp_path / "mine.jsonl").write_text("")
     assert bash(path, "durasess ''") == sorted([*NAMES, "--help", "--version"])
     assert bash(path, "durasess ins") == ["inspect"]
-    assert bash(path, "durasess inspect --a") == ["--around", "--at"]
+    assert bash(path, "durasess inspect --a") == ["--all", "--around", "--at"]
     assert bash(path, "durasess tail x -") == [
         "--after",
         "--help",

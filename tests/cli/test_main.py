@@ -14,7 +14,7 @@ from durasess import __version__
 from durasess.cli.main import VERBS, main
 from tests.cli import sessions
 
-NAMES = [verb.__name__.rpartition(".")[2] for verb in VERBS]
+NAMES = [verb.__name__.rpartition(".")[2].rstrip("_") for verb in VERBS]
 
 
 def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
@@ -35,13 +35,13 @@ def test_help_of_every_verb_is_one_imperative_line_and_an_example(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_options_are_long_but_for_the_n_of_tail(
+def test_options_are_long_but_for_n_of_tail_and_o_of_export(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main([name, "--help"])
     words = re.split(r"[\s\[\](),]+", capsys.readouterr().out.replace("(-9)", ""))
     short = {word for word in words if word.startswith("-") and not word.startswith("--")}
-    assert short == ({"-n"} if name == "tail" else set())
+    assert short == {"tail": {"-n"}, "export": {"-o"}}.get(name, set())
 
 
 def test_help_lists_every_verb(capsys: pytest.CaptureFixture[str]) -> None:

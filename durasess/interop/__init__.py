@@ -1,0 +1,1 @@
+"""Importers and exporters: sessions as other programs and people read them, and back."""

@@ -1,0 +1,143 @@
+"""The importer of this library's own JSONL exports (jsonl.py).
+
+One event for each line; the session gets an id of its own, and what names an event by its seq names
+the one that it became. Of a damaged or pruned session what the export holds is imported.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from durasess.engine.types import Draft, Event
+from durasess.errors import DurasessError
+from durasess.interop import jsonl, places
+from durasess.interop.importer import (
+    AtLine,
+    End,
+    Identity,
+    KeyOf,
+    Line,
+    Lines,
+    Mapped,
+    Taken,
+    dicts,
+    kept,
+    member,
+    reported,
+    text,
+)
+from durasess.session import events
+
+
+class OwnLines:
+    """The importer."""
+
+    name = "durasess"
+
+    def find(self, root: str | None, environment: Mapping[str, str]) -> Iterator[str]:
+        """All files below `root`; exports lie nowhere by default."""
+        if root is not None:
+            yield from places.files_below(root, (".jsonl", ".jsonl.zst"))
+
+    def recognizes(self, first: list[Any]) -> bool:
+        """By the format that the first line names."""
+        return bool(first) and first[0].get("format") == jsonl.FORMAT
+
+    def identify(self, path: str, first: list[Any]) -> Identity:
+        """By the first line, and the event that made the session."""
+        try:
+            jsonl.check_head(first[0])
+        except DurasessError as error:
+            raise ValueError(str(error)) from None
+        created: Any = next((one for one in first if one.get("type") == "session_created"), {})
+        labels = member(created, "data", "labels")
+        return Identity(
+            foreign_id=text(first[0].get("session_id")) or "unnamed",
+            title=text(member(created, "data", "title")),
+            labels={
+                name: value
+                for name, value in (labels if isinstance(labels, dict) else {}).items()
+                if isinstance(value, str)
+            },
+        )
+
+    def read(self, lines: Lines) -> Iterator[Mapped]:
+        """One event for each line that is one."""
+        reading = _Reading()
+        for line in lines:
+            if isinstance(line, End):
+                continue
+            yield reported(line) if line.problem else reading.mapped(line)
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self._schema = events.SCHEMA_VERSION
+        self._seqs: list[int] = []
+        self._lines: list[int] = []
+
+    def mapped(self, line: Line) -> Mapped:
+        item = line.item
+        if item.get("format") == jsonl.FORMAT:
+            self._schema = jsonl.check_head(item)
+            return kept(line, "the head of the export")
+        if "end" in item:
+            return kept(line, "the end of the export")
+        try:
+            event = jsonl.event_of(item, line.number, self._schema)
+        except DurasessError as error:
+            line.problem = str(error)
+            return reported(line)
+        self._seqs.append(event.seq)
+        self._lines.append(line.number)
+        if event.type == "session_created":
+            return kept(line, "the session has an event of its own for it")
+        if event.type == "checkpoint":
+            return kept(line, "where a loop stood elsewhere says nothing of what is done here")
+        return self._event(line, event)
+
+    def _event(self, line: Line, event: Event) -> Mapped:
+        if not isinstance(event.data, dict):
+            return kept(line, "its data is no object")
+        data = {**event.data, "at": event.ts}
+        if event.type in events.TYPES:
+            self._point_anew(data)
+        if event.type == "run_started":
+            # Importers always say it; the record leaves out what is left at its default.
+            data.setdefault("request", None)
+        if line.masked:
+            _note_masked(data, line)
+        draft = Draft(event.type, data, event.run_id, event.call_id, event.event_id)
+        taken = tuple(
+            Taken(("data", name), (name,))
+            for name, value in data.items()
+            if value is member(line.item, "data", name)
+        )
+        return Mapped(line, [draft], taken=taken)
+
+    def _point_anew(self, data: dict[str, Any]) -> None:
+        for name in ("to", "through"):
+            if type(data.get(name)) is int:
+                data[name] = AtLine(self._line_of(data[name]))
+        seq, dot, index = str(data.get("key", "")).partition(".")
+        if dot and seq.isascii() and seq.isdigit() and index.isascii() and index.isdigit():
+            data["key"] = KeyOf(self._line_of(int(seq)), int(index))
+
+    def _line_of(self, seq: int) -> int:
+        """The line of an event, or of the last one before it; 0 when there is none."""
+        at = bisect_right(self._seqs, seq)
+        return self._lines[at - 1] if at else 0
+
+
+def _note_masked(data: dict[str, Any], line: Line) -> None:
+    """A call says by itself which of its arguments are not the originals."""
+    calls = [dict(one) for one in dicts(data.get("tool_calls"))]
+    for index, asked in enumerate(calls):
+        lead = f"$.data.tool_calls[{index}].arguments"
+        paths = ["$" + one.removeprefix(lead) for one in line.masked if one.startswith(lead)]
+        if paths:
+            asked["masked"] = [*asked.get("masked", ()), *paths]
+    if calls:
+        data["tool_calls"] = calls

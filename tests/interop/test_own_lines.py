@@ -1,0 +1,111 @@
+"""Importing this library's own exports, through the same door as all foreign formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from durasess.interop import html, jsonl, markdown
+from durasess.interop.importing import NotRecognizedError, import_file
+from durasess.interop.own_lines import OwnLines
+from durasess.session.session import Session
+from durasess.store.store import Store
+from tests.support import exports
+from tests.support.exports import HOSTILE, PageCheck, exported, reading
+from tests.support.foreign import PI_HEADER, pi_reply, pi_user
+from tests.support.foreign import write as write_lines
+from tests.support.sessions import START_NS, clock
+
+LATER = START_NS + 10**18
+"""When it is imported, years later."""
+
+
+def imported(below: Path, text: str) -> Session:
+    """The session that an export becomes."""
+    path = below / "export.jsonl"
+    path.write_text(text, encoding="utf-8")
+    store = Store(below / "elsewhere", clock=clock(LATER), mask=None)
+    report = import_file(store, str(path), OwnLines())
+    assert not report.problem and not report.conflict
+    return store.open(report.session_id, mode="read")
+
+
+def said(session: Any) -> list[tuple[str, Any, bool]]:
+    return [(one.role, session.resolved(one.content), one.ok) for one in session.history()]
+
+
+def test_messages_calls_runs_and_usage_are_the_same(tmp_path: Path) -> None:
+    source = reading(exports.worked(tmp_path))
+    copy = imported(tmp_path, exported(jsonl.write, source.path))
+    assert copy.session_id == "durasess-worked" and copy.title == "Fix & release"
+    assert said(copy) == said(source)
+    assert [one.status for one in copy.runs] == [one.status for one in source.runs]
+    assert copy.usage == source.usage
+    assert [one.summary for one in copy.state.compactions] == ["It was fixed."]
+    statuses = [
+        [(one.call_id, one.status, one.decision) for one in session.state.tool_states.values()]
+        for session in (copy, source)
+    ]
+    assert statuses[0] == statuses[1]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_any_text_comes_over_as_it_was(text: str, tmp_path: Path) -> None:
+    source = reading(exports.hostile(tmp_path, text))
+    assert said(imported(tmp_path, exported(jsonl.write, source.path))) == said(source)
+
+
+def test_what_a_damaged_session_still_has_comes_over(tmp_path: Path) -> None:
+    copy = imported(tmp_path, exported(jsonl.write, exports.damaged(tmp_path)))
+    contents = [one.content for one in copy.history()]
+    assert "reply 13." in contents and "reply 29." in contents
+
+
+def test_page_of_an_import_has_the_times_of_the_original(tmp_path: Path) -> None:
+    path = exports.worked(tmp_path)
+    copy = imported(tmp_path, exported(jsonl.write, path))
+    ends = [one for one in PageCheck(exported(html.write, copy.path)).text.split() if ":" in one]
+    assert ends and set(ends) >= {"22:13:20"}
+    lines = exported(markdown.write, copy.path).splitlines()
+    [time] = [line for line in lines if line.startswith("| Time |")]
+    assert time.startswith("| Time | 2023-11-14 22:13:20 to 2023-11-14 22:13:20 UTC")
+
+
+def test_what_is_said_after_an_import_has_the_time_of_the_log(tmp_path: Path) -> None:
+    copy = imported(tmp_path, exported(jsonl.write, exports.worked(tmp_path)))
+    store = Store(tmp_path / "elsewhere", clock=clock(LATER))
+    with store.open(copy.session_id) as session, session.run("go on") as run:
+        run.assistant("on it")
+    page = exported(markdown.write, copy.path)
+    assert "run\\_5, began 2055-07-24 00:00:00 UTC" in page
+    assert "run\\_4, began 2023-11-14 22:13:20 UTC" in page
+
+
+def test_page_of_a_foreign_import_has_the_times_of_its_file(tmp_path: Path) -> None:
+    file = write_lines(
+        tmp_path / "foreign/s.jsonl",
+        [PI_HEADER, pi_user("a", None, "hi"), pi_reply("b", "a", "yo")],
+    )
+    store = Store(tmp_path / "store", clock=clock(LATER))
+    report = import_file(store, str(file))
+    with store.open(report.session_id, mode="read") as session:
+        at = next(one.data["at"] for one in session.events() if "at" in one.data)
+        page = exported(markdown.write, session.path)
+    assert f"began {str(at)[:10]}" in page
+    assert "foreign" not in page.replace("foreign\\_", "").replace('"foreign_', "")
+
+
+def test_newer_export_is_refused(tmp_path: Path) -> None:
+    text = exported(jsonl.write, exports.worked(tmp_path)).replace('"version":1', '"version":9', 1)
+    with pytest.raises(NotRecognizedError, match="`version` is 9"):
+        imported(tmp_path, text)
+
+
+def test_line_that_is_no_event_is_kept_and_reported(tmp_path: Path) -> None:
+    text = exported(jsonl.write, exports.worked(tmp_path))
+    path = tmp_path / "export.jsonl"
+    path.write_text(text + '{"seq":"x"}\n', encoding="utf-8")
+    report = import_file(Store(tmp_path / "other", clock=clock()), str(path), OwnLines())
+    assert report.reported == 1
