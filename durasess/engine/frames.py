@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import zstandard
 
 from durasess.engine.types import LineError
@@ -34,6 +36,28 @@ def decompress(data: bytes) -> tuple[bytes, bytes]:
     if not decoder.eof or len(content) != parameters.content_size:
         raise LineError("zstd", f"the frame is cut short at {len(content)} bytes of content")
     return content, decoder.unused_data
+
+
+def decompressed(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The content of all frames of a stream that another program wrote, in constant memory; frames
+    without size or checksum are taken. LineError when it is no zstd or is cut short."""
+    decoder = zstandard.ZstdDecompressor().decompressobj()
+    is_inside = False
+    try:
+        for chunk in chunks:
+            data = chunk
+            while data:
+                content = decoder.decompress(data)
+                if content:
+                    yield content
+                is_inside = not decoder.eof
+                data = decoder.unused_data if decoder.eof else b""
+                if decoder.eof:
+                    decoder = zstandard.ZstdDecompressor().decompressobj()
+    except zstandard.ZstdError as error:
+        raise LineError("zstd", f"not zstd: {error}") from None
+    if is_inside:
+        raise LineError("zstd", "the last zstd frame is cut short")
 
 
 def skippable(data: bytes) -> bytes:

@@ -62,10 +62,10 @@ def text_parts(content: Content) -> list[str]:
 
 def _part(value: Any) -> Iterator[dict[str, Any]]:
     kind = value.get("type") if isinstance(value, dict) else None
-    if kind in THINKING:
-        return
     if not isinstance(kind, str):
         text = as_text(value)
+    elif kind in THINKING:
+        return
     elif kind in _TEXT or kind == "refusal":
         text = as_text(value.get("text", value.get("refusal")))
     else:
@@ -98,11 +98,12 @@ def _image(part: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _is_shown(value: Any) -> bool:
-    if not isinstance(value, dict):
+    kind = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(kind, str):
         return False
-    if value.get("type") in _TEXT:
+    if kind in _TEXT:
         return isinstance(value.get("text"), str)
-    return value.get("type") in _IMAGE and not _PICTURE.isdisjoint(value)
+    return kind in _IMAGE and not _PICTURE.isdisjoint(value)
 
 
 def _joined(parts: Iterator[dict[str, Any]]) -> Content:

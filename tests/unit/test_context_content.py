@@ -143,3 +143,9 @@ def test_ids_too_long_for_chat_alone_are_shorter_there_alone():
     assert context.openai()[2]["tool_call_id"] == "i" * 40
     assert context.openai_responses()["input"][1]["call_id"] == long
     assert context.left_out.renamed_ids == 0
+
+
+@pytest.mark.parametrize("kind", [["text"], {"text": 1}, 7, None])
+def test_part_whose_type_is_no_text_is_shown_as_it_is(kind: object) -> None:
+    assert spoken([{"type": kind, "text": "x"}])
+    assert returned([{"type": kind, "text": "x"}])

@@ -1,0 +1,163 @@
+"""`durasess import`: sessions of other tools into a store, once, and later what is new in them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+
+import msgspec
+
+from durasess.cli import options
+from durasess.cli.blocks import Block, Column, Fact, Facts, Notes, Row, Table, Tone, count, number
+from durasess.cli.metered import size_of
+from durasess.cli.output import DAMAGE, SOUND, UNREADABLE, Output, Step
+from durasess.engine.files import RealFiles
+from durasess.errors import DurasessError
+from durasess.interop.formats import IMPORTERS
+from durasess.interop.importer import Importer
+from durasess.interop.importing import import_file
+from durasess.interop.tally import ImportReport
+from durasess.store.store import Store
+
+_ANY = "any"
+"""In the place of a format: what the first lines say."""
+
+_PLACES_SHOWN = 20
+_REASONS_SHOWN = 20
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Every file that was looked at; `status` is the exit status, that of the worst."""
+
+    status: int
+    store: str
+    sessions: list[ImportReport]
+
+
+def add_to(verbs: options.Verbs) -> None:
+    """Declare the verb."""
+    parser = options.add_verb(
+        verbs,
+        "import",
+        run,
+        summary="Import sessions of Codex CLI, pi and Claude Code.",
+        more="A directory stands for all sessions below it; --all for those where the tools keep\n"
+        "them. The files are read and never changed. Importing again adds what is new. Lines\n"
+        "that cannot be read are kept and reported. Exit status, by the worst: 0 imported or\n"
+        "nothing new, 1 lines that cannot be read or a file that is in conflict with what was\n"
+        "imported, 2 usage, 3 not readable or open in a writer.",
+        example="durasess import codex ~/.codex/sessions/2026/02/03/rollout-….jsonl",
+    )
+    parser.add_argument(
+        "format",
+        metavar="FORMAT",
+        nargs="?",
+        choices=(*IMPORTERS, _ANY),
+        default=_ANY,
+        help="codex, pi, claude-code; any (default) for what the file says",
+    )
+    parser.add_argument("file", metavar="FILE", nargs="*", help="a session file, or a directory")
+    parser.add_argument("--all", action="store_true", help="all sessions of the tool, or of all")
+    parser.add_argument(
+        "--into",
+        metavar="DIR",
+        help="the store (default: $DURASESS_HOME, else the user's data directory)",
+    )
+
+
+def run(chosen: argparse.Namespace, output: Output) -> int:
+    """Import them all and print; the status is the worst one's."""
+    if chosen.all == bool(chosen.file):
+        raise options.UsageError("say which: give a FORMAT and FILEs, or --all.")
+    found = list(_everywhere(chosen.format) if chosen.all else _named(chosen.format, chosen.file))
+    store = Store(chosen.into)
+    total = sum(size_of(RealFiles(), path) for path, _ in found)
+    with output.progress("import", total, in_bytes=True) as step:
+        reports = [_import(store, path, importer, step) for path, importer in found]
+    status = max(map(_status, reports), default=SOUND)
+    report = Report(status=status, store=store.path, sessions=reports)
+    output.report(report, lambda: _blocks(report))
+    return status
+
+
+def _everywhere(name: str) -> Iterator[tuple[str, Importer | None]]:
+    for importer in IMPORTERS.values() if name == _ANY else (IMPORTERS[name],):
+        for path in importer.find(None, os.environ):
+            yield path, importer
+
+
+def _named(name: str, files: list[str]) -> Iterator[tuple[str, Importer | None]]:
+    """A directory of any format is asked of each importer."""
+    importer = IMPORTERS.get(name)
+    for file in map(os.path.expanduser, files):
+        if not os.path.isdir(file):
+            yield file, importer
+            continue
+        paths: dict[str, None] = {}
+        for one in (importer,) if importer is not None else IMPORTERS.values():
+            paths |= dict.fromkeys(one.find(file, os.environ))
+        for path in paths:
+            yield path, importer
+
+
+def _import(store: Store, path: str, importer: Importer | None, step: Step) -> ImportReport:
+    try:
+        return import_file(store, path, importer, on_progress=step)
+    except DurasessError as error:
+        name = importer.name if importer is not None else ""
+        return ImportReport(path=path, format=name, problem=str(error))
+
+
+def _status(report: ImportReport) -> int:
+    if report.problem:
+        return UNREADABLE
+    return SOUND if report.is_whole else DAMAGE
+
+
+def _tone(report: ImportReport) -> Tone:
+    return ("good", "warn", "bad", "bad")[_status(report)]
+
+
+def _blocks(report: Report) -> Iterator[Block]:
+    names = ("lines", "kept", "reported", "messages", "calls", "results", "uncertain", "tokens")
+    columns = (Column("session"), *(Column(name, right=True) for name in names))
+    if report.sessions:
+        rows = [Row(_cells(one), _tone(one)) for one in report.sessions]
+        yield Table("", columns, rows)
+    for one in report.sessions:
+        yield from _findings(one)
+    failed = sum(not one.is_whole for one in report.sessions)
+    note = "all of them whole" if not failed else f"{number(failed)} not whole, see above"
+    files = count(len(report.sessions), "file")
+    yield Facts("", [Fact("imported", files, note if report.sessions else "nothing was found")])
+    yield Facts("", [Fact("store", report.store)])
+
+
+def _cells(one: ImportReport) -> tuple[str, ...]:
+    numbers = (
+        *(one.lines, one.kept, one.reported, one.messages, one.calls, one.results),
+        *(one.uncertain, one.usage.total),
+    )
+    name = one.session_id or os.path.basename(one.path)
+    return name, *(number(value) for value in numbers)
+
+
+def _findings(one: ImportReport) -> Iterator[Block]:
+    name = one.session_id or os.path.basename(one.path)
+    if one.problem:
+        yield Notes(f"{name}: not imported", [one.problem], "bad")
+    if one.conflict:
+        yield Notes(f"{name}: conflict", [f"{one.path}: {one.conflict}."], "bad")
+    if one.places:
+        more = one.reported - len(one.places[:_PLACES_SHOWN])
+        lines = [f"{one.path}, {place}" for place in one.places[:_PLACES_SHOWN]]
+        lines += [f"and {count(more, 'line')} more"] if more > 0 else []
+        yield Notes(f"{name}: lines that could not be read, kept as they are", lines, "bad")
+    if one.torn:
+        line = f"{count(one.torn, 'byte')} at the end are no whole line yet; import again later"
+        yield Notes(f"{name}: torn", [line], "warn")
+    if one.reasons:
+        ordered = sorted(one.reasons.items(), key=lambda reason: -reason[1])[:_REASONS_SHOWN]
+        lines = [f"{number(times)} × {reason}" for reason, times in ordered]
+        yield Notes(f"{name}: kept beside the conversation", lines, "dim")

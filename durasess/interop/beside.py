@@ -1,0 +1,100 @@
+"""Foreign lines beside the events that were made of them, and back. No effects.
+
+A part of a line that stands in its event's data as it is is not kept twice: the entry says where.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from durasess.engine.types import MAX_EVENT_BYTES, Draft
+from durasess.interop.importer import Line, Mapped, Path
+
+FOREIGN = "foreign"
+"""The member of an event's data with foreign lines, and the type of an event that is only them."""
+
+
+def foreign_entries(data: Any) -> list[dict[str, Any]]:
+    """The foreign lines beside an event: `{"line", "item"}`, or "text" or "bytes" instead of "item"
+    where it could not be read; `taken` are the parts that stand elsewhere in the data."""
+    found = data.get(FOREIGN) if isinstance(data, dict) else None
+    if not isinstance(found, list):
+        return []
+    return [one for one in found if isinstance(one, dict) and isinstance(one.get("line"), int)]
+
+
+def foreign_item(entry: dict[str, Any], data: dict[str, Any]) -> Any:
+    """The foreign line of an entry as it was read, without its secrets."""
+    item = entry.get("item")
+    for taken in entry.get("taken", ()):
+        item = _with(item, tuple(taken["part"]), _at(data, tuple(taken["place"])))
+    return item
+
+
+def entry_of(mapped: Mapped, data: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of a line beside the event with this data."""
+    line = mapped.line
+    entry: dict[str, Any] = {"line": line.number}
+    if line.problem:
+        return entry | as_text(line)
+    if mapped.again:
+        return {**entry, "again": True}
+    item = line.item
+    for taken in mapped.taken:
+        if _at(data, taken.place) is _at(item, taken.part):
+            item = _without(item, taken.part)
+            entry.setdefault("taken", []).append(
+                {"part": list(taken.part), "place": list(taken.place)}
+            )
+    entry["item"] = item
+    if line.text is not None:
+        entry |= as_text(line)
+    return entry
+
+
+def as_text(line: Line) -> dict[str, Any]:
+    """The line as it stood in the file."""
+    return {"bytes" if isinstance(line.text, bytes) else "text": line.text}
+
+
+def _at(value: Any, path: Path) -> Any:
+    """What is there; something that is nowhere when there is nothing."""
+    for step in path:
+        try:
+            value = value[step]
+        except (KeyError, IndexError, TypeError):
+            return object()
+    return value
+
+
+def _without(value: Any, path: Path) -> Any:
+    """A copy without the member at `path`; an element of an array becomes null."""
+    step, *rest = path
+    copy: Any = dict(value) if isinstance(value, dict) else list(value)
+    if rest:
+        copy[step] = _without(copy[step], tuple(rest))
+    elif isinstance(copy, dict):
+        del copy[step]
+    else:
+        copy[step] = None
+    return copy
+
+
+def _with(value: Any, path: Path, part: Any) -> Any:
+    step, *rest = path
+    copy: Any = dict(value) if isinstance(value, dict) else list(value)
+    copy[step] = _with(copy[step], tuple(rest), part) if rest else part
+    return copy
+
+
+def size_of(line: Line) -> int:
+    """Its length in bytes; beyond any threshold where something in it looks like a reference and
+    must be escaped."""
+    return len(line.raw) if b"$blob" not in line.raw else MAX_EVENT_BYTES
+
+
+def note_masked(draft: Draft, line: Line) -> None:
+    """Say in the event what was masked on its line, unless the calls of the line say it."""
+    calls = draft.data.get("tool_calls", ())
+    if line.masked and not any("masked" in call for call in calls):
+        draft.data.setdefault("masked", []).extend(line.masked)

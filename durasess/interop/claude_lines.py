@@ -1,0 +1,199 @@
+"""What the lines of a Claude Code session mean in events, one after the other.
+
+The tree: all lines of a reply and its results are one node of it. Where a line goes on from an
+earlier node, what came after that is rewound, and what had been rewound before is said again.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from durasess.interop.claude_reply import Reply, results_in
+from durasess.interop.claude_users import Users
+from durasess.interop.importer import (
+    AtLine,
+    Line,
+    Lines,
+    Mapped,
+    between,
+    kept,
+    member,
+    text,
+)
+from durasess.interop.timeline import Timeline
+from durasess.interop.tree import NO_PARENT, ROOT, Tree
+
+Maps = Iterator[Mapped]
+
+_REMEMBERED = 4096
+"""Replies whose usage was counted: lines of one are near each other."""
+
+_FINAL = frozenset(["end_turn", "stop_sequence", "refusal"])
+_CUT_OFF = frozenset(["max_tokens", "model_context_window_exceeded"])
+
+
+class Conversation:
+    """Maps messages one after the other. `title_rank`: how much the title counts that was given."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self.tree = Tree()
+        self.timeline = Timeline()
+        self._reply: Reply | None = None
+        self._counted: OrderedDict[str, None] = OrderedDict()
+        self._users = Users(self.timeline)
+        self._is_sidechain: bool | None = None
+        self.title_rank = 0
+
+    def end(self) -> Maps:
+        """The file ends here, for now."""
+        yield from self.flush()
+        if drafts := self.timeline.end(self._users.at):
+            yield between(drafts)
+
+    def aside(self, line: Line, reason: str) -> Maps:
+        """No part of the conversation, but perhaps of its tree."""
+        self.name(line, self._placed(line))
+        yield kept(line, reason)
+
+    # -- the tree -----------------------------------------------------------------------------
+
+    def _placed(self, line: Line) -> int:
+        """The node that a line goes on from: the tip when it names none that is there."""
+        parent = line.item.get("parentUuid")
+        if "parentUuid" not in line.item:
+            return self.tree.tip
+        if parent is None:
+            return ROOT
+        node = self.tree.node(parent) if isinstance(parent, str) else None
+        if node is None:
+            line.note = NO_PARENT
+            return self.tree.tip
+        return node
+
+    def name(self, line: Line, node: int) -> None:
+        """A line belongs to a node."""
+        if isinstance(line.item.get("uuid"), str):
+            self.tree.name(line.item["uuid"], node)
+
+    def _node(self, line: Line) -> Maps:
+        """Where a message goes on from decides on the branch; it becomes the tip."""
+        parent = self._placed(line)
+        if parent != self.tree.tip:
+            yield from self._branch(line, parent)
+        self.name(line, self.tree.add(line.number, self.tree.tip))
+
+    def _branch(self, line: Line, parent: int) -> Maps:
+        tree = self.tree
+        fork, path = tree.way_to(parent)
+        drafts = self.timeline.end(line.item.get("timestamp"))
+        to = {"to": AtLine(tree.last_line_of(fork))}
+        drafts.append(self.timeline.event("rewound", to, line.item.get("timestamp")))
+        yield between(drafts)
+        tree.tip = fork
+        for node in path:
+            tree.tip = node
+            yield from _again(self._retold(node))
+
+    def _retold(self, node: int) -> Maps:
+        """The messages of a node once more."""
+        for number in range(self.tree.line_of(node), self.tree.last_line_of(node) + 1):
+            line = self._lines.reread(number)
+            if self._is_message(line) and self._tree_node(line) == node:
+                yield from self._said(line, node)
+        yield from self.flush()
+
+    def _is_message(self, line: Line) -> bool:
+        item = line.item
+        return (
+            isinstance(item, dict)
+            and item.get("type") in ("user", "assistant")
+            and isinstance(item.get("message"), dict)
+            and (item.get("isSidechain") is True) == self._is_sidechain
+        )
+
+    def _tree_node(self, line: Line) -> int | None:
+        uuid = line.item.get("uuid")
+        return self.tree.node(uuid) if isinstance(uuid, str) else None
+
+    # -- messages -----------------------------------------------------------------------------
+
+    def message(self, line: Line, kind: str) -> Maps:
+        """A line of the user's or of the model's."""
+        item = line.item
+        if self._is_sidechain is None:
+            self._is_sidechain = item.get("isSidechain") is True
+        if (item.get("isSidechain") is True) != self._is_sidechain:
+            yield kept(line, "of a subagent: no part of this conversation")
+            return
+        if isinstance(item.get("uuid"), str) and self.tree.node(item["uuid"]) is not None:
+            yield kept(line, "a line with this uuid was there before")
+            return
+        reply = self._reply
+        message_id = text(member(item, "message", "id"))
+        if reply is not None and kind == "assistant" and message_id == reply.message_id != "":
+            self._join(line, reply.node)
+        elif kind == "user" and results_in(line) and self._answers(line):
+            node = reply.node if reply is not None else self.tree.tip
+            self._join(line, node)
+        else:
+            yield from self.flush()
+            yield from self._node(line)
+        yield from self._said(line, self.tree.tip)
+
+    def _join(self, line: Line, node: int) -> None:
+        """It belongs to the newest reply, whichever of its lines it names as its parent."""
+        self.name(line, node)
+        self.tree.stretch(node, line.number)
+
+    def _answers(self, line: Line) -> bool:
+        """Whether a result is of the newest reply: it goes on from there or from nowhere else."""
+        return self._placed(line) == self.tree.tip
+
+    def _said(self, line: Line, node: int) -> Maps:
+        item = line.item
+        if item["type"] == "assistant":
+            message_id = text(member(item, "message", "id"))
+            if self._reply is None or self._reply.message_id != message_id or not message_id:
+                yield from self.flush()
+                self._reply = Reply(message_id, node)
+            self._reply.add(line)
+        elif results_in(line) and self._reply is not None:
+            # It may be between the lines of the reply.
+            self._reply.others.append(line)
+        else:
+            yield self._users.map(line)
+
+    def flush(self) -> Maps:
+        """The reply is whole."""
+        reply, self._reply = self._reply, None
+        if reply is None:
+            return
+        first, *others = reply.lines
+        self._users.at = reply.lines[-1].item.get("timestamp")
+        data = reply.data(is_counted=reply.message_id not in self._counted)
+        if reply.message_id:
+            self._counted[reply.message_id] = None
+            if len(self._counted) > _REMEMBERED:
+                self._counted.popitem(last=False)
+        drafts = self.timeline.reply(first.item.get("timestamp"), first, data, reply.calls)
+        if reply.error:
+            drafts += self.timeline.finish(self._users.at, "failed", error=reply.error)
+        elif not reply.calls and reply.stop_reason in _FINAL:
+            drafts += self.timeline.finish(self._users.at, "succeeded")
+        elif not reply.calls and reply.stop_reason in _CUT_OFF:
+            drafts += self.timeline.finish(self._users.at, "failed", error=reply.stop_reason)
+        self._users.answered = not reply.calls
+        yield Mapped(first, drafts)
+        for line in others:
+            yield Mapped(line)
+        for line in reply.others:
+            yield self._users.map(line)
+
+
+def _again(maps: Maps) -> Maps:
+    for mapped in maps:
+        if mapped.drafts:
+            mapped.again = True
+            yield mapped

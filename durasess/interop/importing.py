@@ -1,0 +1,246 @@
+"""Imports foreign session files into a store: once, and later only what is new.
+
+The foreign file is read and never touched. Which formats there are is in formats.py, what an
+importer is in importer.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from durasess.engine import codec
+from durasess.engine.files import RealFiles
+from durasess.errors import DurasessError, EventRejectedError, StorageError
+from durasess.interop.decoding import Decoding
+from durasess.interop.formats import IMPORTERS
+from durasess.interop.importer import Identity, Importer
+from durasess.interop.recording import Position, Recording, position_of
+from durasess.interop.source import ForeignFile, Progress, Source, prefix, raw_lines
+from durasess.interop.tally import ImportReport, Tally
+from durasess.session.core import Core
+from durasess.store.store import Store
+
+FIRST_LINES = 50
+"""Lines that are looked at to recognize and identify a session."""
+
+_SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(?<!\.)")
+
+
+class NotRecognizedError(EventRejectedError):
+    """No importer knows the file, or the one that was named does not."""
+
+
+def import_file(
+    store: Store,
+    path: str,
+    importer: Importer | None = None,
+    *,
+    on_progress: Progress | None = None,
+) -> ImportReport:
+    """Import one foreign session file, or what was appended to it since it was imported last.
+
+    The session's id is made of the foreign one, so importing again adds nothing twice. A file whose
+    beginning is not what was imported is a conflict: it is reported and nothing is written. Without
+    an `importer` the file's first lines decide. `on_progress(bytes)` is told what was read.
+
+    Raises NotRecognizedError, StorageError when the file cannot be opened or the store be written,
+    SessionLockedError when the session is open elsewhere, and what else opening it raises. What was
+    written before stays; importing again goes on there.
+    """
+    file = ForeignFile(RealFiles(), path, on_progress)
+    try:
+        first = _first_items(file)
+        chosen = importer or _recognized(path, first)
+        if not chosen.recognizes(first):
+            raise NotRecognizedError(
+                f"{path}: the first lines are not those of a {chosen.name} session. Check the file "
+                "and the format. Nothing was imported."
+            )
+        try:
+            identity = chosen.identify(file.path, first)
+        except ValueError as error:
+            raise NotRecognizedError(f"{path}: {error}. Nothing was imported.") from None
+        return _import(store, file, chosen, identity)
+    finally:
+        file.close()
+
+
+def import_all(
+    store: Store,
+    importers: Mapping[str, Importer] | None = None,
+    *,
+    environment: Mapping[str, str],
+    root: str | None = None,
+    on_progress: Progress | None = None,
+) -> Iterator[ImportReport]:
+    """Import every session that the importers find, by default all formats in the directories where
+    the other tools keep them; `environment` are the variables that name these. Yields one report
+    for each file as it is done; what fails is reported in it, and the next one follows.
+    """
+    for importer in (IMPORTERS if importers is None else importers).values():
+        for path in importer.find(root, environment):
+            try:
+                yield import_file(store, path, importer, on_progress=on_progress)
+            except DurasessError as error:
+                yield ImportReport(path=path, format=importer.name, problem=str(error))
+
+
+def session_id_for(importer: Importer, foreign_id: str) -> str:
+    """The id that a foreign session has in a store, always the same."""
+    name = foreign_id
+    if not _SAFE_ID.fullmatch(foreign_id):
+        name = codec.digest(foreign_id.encode("utf-8", "surrogatepass"))
+    return f"{importer.name}-{name}"
+
+
+def _first_items(file: ForeignFile) -> list[Any]:
+    items: list[Any] = []
+    decode = Decoding(None)
+    with suppress(StorageError):
+        for number, (raw, _) in enumerate(raw_lines(file), 1):
+            line = decode(number, raw)
+            if line.item is not None:
+                items.append(line.item)
+            if number >= FIRST_LINES:
+                break
+    return items
+
+
+def _recognized(path: str, first: list[Any]) -> Importer:
+    for importer in IMPORTERS.values():
+        if importer.recognizes(first):
+            return importer
+    raise NotRecognizedError(
+        f"{path}: the first lines are those of no format that is known: {', '.join(IMPORTERS)}. "
+        "Name the format if it is one of them. Nothing was imported."
+    )
+
+
+def _import(
+    store: Store, file: ForeignFile, importer: Importer, identity: Identity
+) -> ImportReport:
+    report = ImportReport(
+        path=file.path,
+        format=importer.name,
+        session_id=session_id_for(importer, identity.foreign_id),
+        foreign_id=identity.foreign_id,
+    )
+    core, options = store.open_for_import(report.session_id)
+    try:
+        before = position_of(core)
+        report.conflict = _conflict(core, file, before)
+        if before is None or not report.conflict:
+            report.uncertain = _uncertain(core)
+        if report.conflict or (before is not None and _is_unchanged(file, before, report)):
+            return report
+        tally = Tally(report)
+        decoding = Decoding(options.mask)
+        recording = Recording(
+            core,
+            importer.name,
+            blob_bytes=options.blob_bytes,
+            tally=tally,
+            decoding=decoding,
+        )
+        if before is None:
+            parent = session_id_for(importer, identity.parent) if identity.parent else ""
+            recording.begin(identity, custom_version=options.custom.version, parent=parent)
+        ends = frozenset(before.ends if before is not None else ())
+        source = Source(file, decoding, ends)
+        with codec.bulk():
+            _read(source, importer, recording, before, report)
+        core.engine.flush()
+        report.uncertain = _uncertain(core)
+        return report
+    finally:
+        core.engine.close()
+
+
+def _read(
+    source: Source,
+    importer: Importer,
+    recording: Recording,
+    before: Position | None,
+    report: ImportReport,
+) -> None:
+    known = before.mapped if before is not None else 0
+    ends = set(before.ends if before is not None else ())
+    count = 0
+
+    def position() -> Position:
+        return Position(
+            format=importer.name,
+            source=report.path,
+            mapped=count,
+            lines=source.number,
+            bytes=source.bytes,
+            digest=source.digest(),
+            ends=sorted(ends),
+            is_complete=source.is_at_end and not source.problem,
+        )
+
+    for mapped in importer.read(source):
+        count += 1
+        if source.is_at_end:
+            ends.add(source.number)
+        if count <= known:
+            report.skipped += 0 if mapped.again else 1
+            continue
+        recording.take(mapped)
+        if recording.is_full:
+            recording.write(position())
+    if not recording.is_empty or before is None or before.bytes != source.bytes:
+        recording.write(position())
+    report.bytes, report.torn, report.blank = source.bytes, source.torn, source.blank
+    report.problem = source.problem
+
+
+def _conflict(core: Core, file: ForeignFile, before: Position | None) -> str:
+    """Why the file cannot be merged into the session; nothing when it can."""
+    session_id = core.engine.session_id
+    if before is None:
+        if not core.engine.last_seq:
+            return ""
+        return (
+            f"there is a session {session_id} that was not imported. Import into another store, or "
+            "delete it"
+        )
+    found, _ = prefix(file, before.bytes)
+    if found != before.digest:
+        return (
+            f"the first {before.bytes} bytes are not those that were imported into {session_id} "
+            f"from {before.source}. Nothing was merged: import into another store, or delete the "
+            "session and import again"
+        )
+    if core.engine.last_seq != before.seq and not _ends_at(file, before):
+        return (
+            f"the session {session_id} was continued since seq {before.seq}, and the file has "
+            "grown too. Nothing was merged: import into another store to have both"
+        )
+    return ""
+
+
+def _ends_at(file: ForeignFile, before: Position) -> bool:
+    return before.is_complete and prefix(file, before.bytes)[1]
+
+
+def _is_unchanged(file: ForeignFile, before: Position, report: ImportReport) -> bool:
+    if not _ends_at(file, before):
+        return False
+    report.skipped, report.bytes = before.lines, before.bytes
+    return True
+
+
+def _uncertain(core: Core) -> int:
+    return sum(call.status == "uncertain" for call in core.state.tool_states.values())
+
+
+def as_plain(report: ImportReport) -> dict[str, Any]:
+    """The report as JSON values."""
+    plain: dict[str, Any] = msgspec.to_builtins(report)
+    return plain

@@ -1,0 +1,210 @@
+"""The lines of a foreign file as bytes: plain or zstd, in constant memory, without touching it.
+
+A line ends at a line feed and nowhere else. What its bytes mean is in decoding.py.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from durasess.engine import codec, frames
+from durasess.engine.files import Files
+from durasess.engine.types import LineError
+from durasess.errors import StorageError
+from durasess.interop.decoding import Decoding
+from durasess.interop.importer import End, Line
+
+CHUNK = 1 << 20
+"""Bytes that are read at once."""
+
+MAX_LINE = 512 * 1024 * 1024
+"""Bytes of the longest line that is read."""
+
+Progress = Callable[[int], None]
+"""Is told how many more bytes of the file were read."""
+
+
+class ForeignFile:
+    """An open foreign file, never locked, never written. It ends for us where it ended when it was
+    opened. Close it."""
+
+    def __init__(self, disk: Files, path: str, on_progress: Progress | None = None) -> None:
+        self._disk = disk
+        self._on_progress = on_progress
+        self.path = path
+        try:
+            self._fd, self.path = _open(disk, path)
+            self.size = disk.fstat(self._fd).size
+        except OSError as error:
+            raise StorageError(
+                f"{path} cannot be read: {error}. Nothing was imported.",
+                path=path,
+                errno=error.errno,
+            ) from error
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether it is a zstd file."""
+        return self.path.endswith(".zst")
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._disk.close(self._fd)
+
+    def chunks(self) -> Iterator[bytes]:
+        """Its content from the beginning. StorageError when it cannot be read."""
+        try:
+            if self.is_compressed:
+                yield from frames.decompressed(self._stored())
+            else:
+                yield from self._stored()
+        except (OSError, LineError) as error:
+            raise StorageError(
+                f"{self.path} cannot be read to its end: {error}. What is before that is "
+                "imported; import again when the cause is gone.",
+                path=self.path,
+                errno=getattr(error, "errno", None),
+            ) from error
+
+    def _stored(self) -> Iterator[bytes]:
+        offset = 0
+        while offset < self.size:
+            data = self._disk.read_at(self._fd, min(CHUNK, self.size - offset), offset)
+            if not data:
+                return
+            offset += len(data)
+            if self._on_progress is not None:
+                self._on_progress(len(data))
+            yield data
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Some bytes of a plain file."""
+        return self._disk.read_at(self._fd, size, offset)
+
+
+def raw_lines(file: ForeignFile) -> Iterator[tuple[bytes, bool]]:
+    """Each line without its line feed, and whether it has one. StorageError for one that is too
+    long."""
+    parts: list[bytes] = []
+    length = 0
+    for chunk in file.chunks():
+        first, *rest = chunk.split(b"\n")
+        parts.append(first)
+        length += len(first)
+        if length > MAX_LINE:
+            raise StorageError(
+                f"{file.path}: a line has more than {MAX_LINE} bytes. What is before it is "
+                "imported.",
+                path=file.path,
+            )
+        if rest:
+            yield b"".join(parts), True
+            last = rest.pop()
+            for one in rest:
+                yield one, True
+            parts, length = [last], len(last)
+    if length:
+        yield b"".join(parts), False
+
+
+class Source:
+    """The lines of a file, decoded. `ends` are the line numbers behind which an End stands.
+
+    `number` is that of the newest line, `bytes` how many bytes there are up to its end, without its
+    line feed; `digest()` is of those. `torn` is the length of a last line that is not whole,
+    `problem` says why the file could not be read to its end.
+    """
+
+    def __init__(self, file: ForeignFile, decode: Decoding, ends: frozenset[int]) -> None:
+        self._file = file
+        self._decode = decode
+        self._ends = ends
+        self._hash = codec.hasher()
+        self._starts = array("Q")
+        self.number = 0
+        self.bytes = 0
+        self.torn = 0
+        self.blank = 0
+        self.problem = ""
+        self.is_at_end = False
+
+    def __iter__(self) -> Iterator[Line | End]:
+        start = 0
+        for raw, is_ended in self._readable():
+            line = self._decode(self.number + 1, raw) if raw.strip() else None
+            if not is_ended and line is not None and line.problem:
+                # Its writer may be in the middle of it.
+                self.torn = len(raw)
+                break
+            self._note(raw, start)
+            start += len(raw) + 1
+            if line is None:
+                self.blank += 1
+            else:
+                yield line
+            if self.number in self._ends:
+                yield End()
+        self.is_at_end = True
+        if self.number not in self._ends:
+            yield End()
+
+    def _readable(self) -> Iterator[tuple[bytes, bool]]:
+        try:
+            yield from raw_lines(self._file)
+        except StorageError as error:
+            self.problem = str(error)
+
+    def _note(self, raw: bytes, start: int) -> None:
+        if self.number:
+            self._hash.update(b"\n")
+        self._hash.update(raw)
+        self._starts.append(start)
+        self.number += 1
+        self.bytes = start + len(raw)
+
+    def digest(self) -> str:
+        """Of all bytes up to `bytes`."""
+        return self._hash.hexdigest()
+
+    def masked(self, value: Any) -> tuple[Any, list[str]]:
+        """A value without its secrets, and where they were."""
+        return self._decode.masked(value)
+
+    def reread(self, number: int) -> Line:
+        """A line that was there before."""
+        if self._file.is_compressed:
+            for index, (raw, _) in enumerate(raw_lines(self._file), 1):
+                if index == number:
+                    return self._decode(number, raw)
+        start = self._starts[number - 1]
+        end = self._starts[number] - 1 if number < self.number else self.bytes
+        return self._decode(number, self._file.read(start, end - start))
+
+
+def prefix(file: ForeignFile, size: int) -> tuple[str, bool]:
+    """The digest of the first `size` bytes, empty when there are fewer or when they end inside a
+    line, and whether there is nothing but a line feed behind them."""
+    hashed = codec.hasher()
+    done = 0
+    behind = b""
+    with suppress(StorageError):
+        for chunk in file.chunks():
+            hashed.update(chunk[: max(size - done, 0)])
+            behind = (behind + chunk[max(size - done, 0) :])[:2]
+            done += len(chunk)
+            if len(behind) == 2:
+                break
+    if done < size or behind[:1] not in (b"", b"\n"):
+        return "", False
+    return hashed.hexdigest(), len(behind) < 2
+
+
+def _open(disk: Files, path: str) -> tuple[int, str]:
+    try:
+        return disk.open(path), path
+    except FileNotFoundError:
+        # Its owner may have compressed it in this moment.
+        return disk.open(path + ".zst"), path + ".zst"

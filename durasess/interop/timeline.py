@@ -1,0 +1,149 @@
+"""The runs and calls of a foreign session as events: what begins, ends, is answered or is not.
+
+Shared by all importers. A call without a result is uncertain: no format says that it was never
+started (P9). A run without an end is interrupted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from durasess.engine.types import Draft
+from durasess.interop.importer import KeyOf, Line
+
+NO_RESULT = "the imported file has no result of it"
+NO_END = "the imported file has no end of it"
+_MAX_ID = 512
+"""Characters of an id."""
+
+
+class Call(NamedTuple):
+    """A tool call of a reply, as it is recorded."""
+
+    call_id: str
+    name: str
+    arguments: Any
+    masked: tuple[str, ...] = ()
+    """The JSON paths of what is not the original in its line."""
+
+
+class _Asked(NamedTuple):
+    key: KeyOf
+    call_id: str
+    run_id: str
+
+
+class Timeline:
+    """What is open now. Every method returns the events that say what happened; `at` is when the
+    foreign file says it did, and goes into their data, since the log has its own time."""
+
+    def __init__(self) -> None:
+        self.run_id: str | None = None
+        self._runs = 0
+        self._last_status = ""
+        self._open: dict[KeyOf, _Asked] = {}
+        self._asked: dict[str, list[_Asked]] = {}
+
+    @property
+    def has_open_calls(self) -> bool:
+        """Whether a call has no result so far."""
+        return bool(self._open)
+
+    def begin(self, at: Any, request: Any = None) -> list[Draft]:
+        """A run; one that is open was interrupted. Without a request it goes on with what the last
+        one left."""
+        drafts = self.end(at)
+        before = f"run_{self._runs}"
+        self._runs += 1
+        self.run_id = f"run_{self._runs}"
+        data: dict[str, Any] = {"request": request}
+        if request is None and self._last_status in ("interrupted", "cancelled", "failed"):
+            data["resumes"] = before
+        return [*drafts, self.event("run_started", data, at)]
+
+    def finish(self, at: Any, status: str, *, error: str = "", reason: str = "") -> list[Draft]:
+        """The end of the open run, and of its calls; nothing when none is open."""
+        if self.run_id is None:
+            return []
+        drafts = self._uncertain(at)
+        data = {"status": status}
+        if error:
+            data["error"] = error
+        if reason:
+            data["reason"] = reason
+        drafts.append(self.event("run_finished", data, at))
+        self.run_id = None
+        self._last_status = status
+        return drafts
+
+    def end(self, at: Any) -> list[Draft]:
+        """The file ends here, for now."""
+        return self.finish(at, "interrupted", reason=NO_END)
+
+    def _uncertain(self, at: Any) -> list[Draft]:
+        drafts = []
+        for asked in self._open.values():
+            data = {
+                "outcome": "uncertain",
+                "key": asked.key,
+                "reason": NO_RESULT,
+                "by": "import",
+            }
+            drafts.append(self.event("tool_recovery", data, at, asked.call_id, asked.run_id))
+        self._open.clear()
+        return drafts
+
+    def user(self, at: Any, content: Any) -> list[Draft]:
+        """Something said to the model that begins no run."""
+        return [self.event("user_message", {"content": content}, at)]
+
+    def reply(self, at: Any, line: Line, data: dict[str, Any], calls: list[Call]) -> list[Draft]:
+        """The model's message, of this line, with its calls; it needs a run."""
+        drafts = self.begin(at) if self.run_id is None else []
+        run_id = self.run_id or ""
+        if calls:
+            data["tool_calls"] = [_recorded(call) for call in calls]
+        for index, call in enumerate(calls):
+            asked = _Asked(KeyOf(line.number, index), call.call_id, run_id)
+            self._open[asked.key] = asked
+            self._asked.setdefault(call.call_id, []).append(asked)
+        return [*drafts, self.event("assistant_message", data, at)]
+
+    def answered(self, call_id: str) -> KeyOf | None:
+        """The call that a result with this id is of: of the newest message that asked for it and
+        has no result, the first. None when there is none. It is answered from here on."""
+        waiting = self._asked.get(call_id)
+        if not waiting:
+            return None
+        newest = waiting[-1].key.line
+        index = next(i for i, one in enumerate(waiting) if one.key.line == newest)
+        asked = waiting.pop(index)
+        if not waiting:
+            del self._asked[call_id]
+        self._open.pop(asked.key, None)
+        return asked.key
+
+    def result(
+        self, at: Any, key: KeyOf, call_id: str, output: Any, *, ok: bool = True
+    ) -> list[Draft]:
+        """The result of a call."""
+        data: dict[str, Any] = {"key": key, "output": output}
+        if not ok:
+            data["ok"] = False
+        return [self.event("tool_result", data, at, call_id)]
+
+    def event(
+        self, type: str, data: dict[str, Any], at: Any, call_id: str = "", run_id: str = ""
+    ) -> Draft:
+        """An event of the open run, or of `run_id`."""
+        if isinstance(at, str) and at:
+            data["at"] = at
+        short = call_id[:_MAX_ID] or None
+        return Draft(type, data, run_id or self.run_id, short)
+
+
+def _recorded(call: Call) -> dict[str, Any]:
+    made = {"call_id": call.call_id, "name": call.name or "unnamed", "arguments": call.arguments}
+    if call.masked:
+        made["masked"] = list(call.masked)
+    return made

@@ -1,0 +1,448 @@
+"""Imports of any format: once, then what is new; bad lines, conflicts, large values, secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from durasess.errors import SessionLockedError, StorageError
+from durasess.interop import recording
+from durasess.interop.formats import IMPORTERS
+from durasess.interop.importing import (
+    NotRecognizedError,
+    import_all,
+    import_file,
+    session_id_for,
+)
+from durasess.store.store import Store
+from tests.support.foreign import (
+    CLAUDE_ID,
+    PI_HEADER,
+    Imported,
+    Lines,
+    assert_nothing_lost,
+    claude_block,
+    claude_result,
+    claude_text,
+    claude_use,
+    claude_user,
+    codex_call,
+    codex_event,
+    codex_message,
+    codex_meta,
+    codex_output,
+    codex_tokens,
+    codex_turn,
+    encoded,
+    pi_reply,
+    pi_result,
+    pi_user,
+    write,
+)
+
+GROWING: dict[str, Lines] = {
+    "pi": [
+        PI_HEADER,
+        pi_user("a", None, "go"),
+        pi_reply("b", "a", "left", calls=("c1",)),
+        pi_result("c", "b", "c1", "out"),
+        pi_user("d", "a", "right"),
+        pi_reply("e", "c", "left again"),
+    ],
+    "codex": [
+        codex_meta(),
+        *codex_turn("zero", "0"),
+        codex_event("task_started"),
+        codex_message("user", "go"),
+        codex_event("agent_message", message="Looking"),
+        codex_message("assistant", "Looking"),
+        codex_call("c1"),
+        codex_output("c1", "out"),
+        codex_tokens(9, 1),
+        codex_event("task_complete"),
+        codex_event("thread_rolled_back", num_turns=1),
+        *codex_turn("two", "2"),
+    ],
+    "claude-code": [
+        claude_user("u1", None, "go"),
+        claude_block("a1", "u1", "m1", claude_text("Looking")),
+        claude_block("a2", "a1", "m1", claude_use("t1")),
+        claude_result("r1", "a2", "t1", "out"),
+        claude_user("u2", "u1", "right"),
+        claude_user("u3", "r1", "left again"),
+    ],
+}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def pi_file(tmp_path: Path, *lines: bytes) -> Path:
+    """A pi session with these lines as they are."""
+    path = tmp_path / "foreign/s.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(encoded(PI_HEADER) + b"\n" + b"".join(lines))
+    return path
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_first_lines_say_which_format_it_is(store: Store, tmp_path: Path, name: str) -> None:
+    found = Imported(store, write(tmp_path / "f/s.jsonl", GROWING[name]))
+    assert found.report.format == name
+    assert_nothing_lost(found)
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_second_import_writes_nothing(store: Store, tmp_path: Path, name: str) -> None:
+    found = Imported(store, write(tmp_path / "f/s.jsonl", GROWING[name]))
+    with found.open() as session:
+        before = session.last_seq
+    report = found.again()
+    with found.open() as session:
+        assert session.last_seq == before
+    assert (report.lines, report.skipped) == (0, len(GROWING[name]))
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_file_that_grows_line_by_line_ends_as_if_read_at_once(
+    store: Store, tmp_path: Path, name: str
+) -> None:
+    lines = GROWING[name]
+    at_once = Imported(Store(tmp_path / "other"), write(tmp_path / "f/s.jsonl", lines))
+    found = Imported(store, write(tmp_path / "f/s.jsonl", lines[:1]))
+    for count in range(2, len(lines) + 1):
+        write(tmp_path / "f/s.jsonl", lines[:count])
+        report = found.again()
+        assert (report.conflict, report.lines) in (("", 1), ("", 0), ("", 2))
+        assert_complete(found)
+    texts = [one for one in found.said() if one[1]]
+    assert texts == [one for one in at_once.said() if one[1]]
+    with found.open() as session, at_once.open() as other:
+        assert session.usage == other.usage
+        assert {call.status for call in session.state.tool_states.values()} <= {"completed"}
+
+
+def assert_complete(found: Imported) -> None:
+    """Every line is in the session."""
+    raw = found.path.read_bytes().splitlines()
+    assert found.foreign_lines() == {n: json.loads(line) for n, line in enumerate(raw, 1)}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_import_that_was_killed_goes_on_where_it_was(
+    store: Store, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "f/s.jsonl", GROWING[name])
+    monkeypatch.setattr(recording, "BATCH_EVENTS", 1)
+    whole = recording.Recording.write
+    for _ in range(6):
+        writes = iter(range(100))
+
+        def write_some(
+            self: recording.Recording,
+            position: recording.Position,
+            writes: Iterator[int] = writes,
+        ) -> None:
+            if next(writes) == 1:
+                raise KeyboardInterrupt
+            whole(self, position)
+
+        monkeypatch.setattr(recording.Recording, "write", write_some)
+        with pytest.raises(KeyboardInterrupt):
+            import_file(store, str(path))
+    monkeypatch.setattr(recording.Recording, "write", whole)
+    found = Imported(store, path)
+    assert found.report.conflict == ""
+    assert_complete(found)
+    at_once = Imported(Store(tmp_path / "other"), path)
+    assert found.said() == at_once.said()
+    assert found.runs() == at_once.runs()
+
+
+def test_foreign_file_stays_as_it_is(store: Store, tmp_path: Path) -> None:
+    path = write(tmp_path / "f/s.jsonl", GROWING["pi"])
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    path.chmod(0o400)
+    before = (path.read_bytes(), path.stat().st_mtime_ns, list(path.parent.iterdir()))
+    import_file(store, str(path))
+    assert (path.read_bytes(), path.stat().st_mtime_ns, list(path.parent.iterdir())) == before
+
+
+def test_changed_beginning_is_a_conflict_and_nothing_is_merged(
+    store: Store, tmp_path: Path
+) -> None:
+    found = Imported(store, write(tmp_path / "f/s.jsonl", GROWING["pi"]))
+    before = found.types()
+    changed = [PI_HEADER, pi_user("a", None, "gone"), *GROWING["pi"][2:], pi_user("z", "e", "new")]
+    write(found.path, changed)
+    report = found.again()
+    assert "are not those that were imported" in report.conflict
+    assert (report.lines, found.types()) == (0, before)
+
+
+def test_file_that_shrank_is_a_conflict(store: Store, tmp_path: Path) -> None:
+    found = Imported(store, write(tmp_path / "f/s.jsonl", GROWING["pi"]))
+    write(found.path, GROWING["pi"][:-1])
+    assert found.again().conflict
+
+
+def test_session_that_was_continued_here_is_not_merged_with_a_file_that_grew(
+    store: Store, tmp_path: Path
+) -> None:
+    found = Imported(store, write(tmp_path / "f/s.jsonl", GROWING["pi"]))
+    with store.open(found.report.session_id) as session:
+        session.note("mine")
+    assert found.again().conflict == ""
+    write(found.path, [*GROWING["pi"], pi_user("z", "e", "theirs")])
+    assert "was continued" in found.again().conflict
+
+
+def test_session_of_the_same_id_that_was_not_imported_is_left_alone(
+    store: Store, tmp_path: Path
+) -> None:
+    store.create(f"pi-{PI_HEADER['id']}").close()
+    found = Imported(store, write(tmp_path / "f/s.jsonl", GROWING["pi"]))
+    assert "was not imported" in found.report.conflict
+
+
+def test_session_that_is_open_elsewhere_is_not_imported_into(store: Store, tmp_path: Path) -> None:
+    found = Imported(store, write(tmp_path / "f/s.jsonl", GROWING["pi"]))
+    with store.open(found.report.session_id), pytest.raises(SessionLockedError):
+        found.again()
+
+
+@pytest.mark.parametrize(
+    ("bad", "kept"),
+    [
+        (b'{"type":"mess', '{"type":"mess'),
+        (b"@@@@", "@@@@"),
+        (b"[1]", "[1]"),
+        (b"\0\0\0\0", "\0\0\0\0"),
+        (b'{"a":"caf\xe9"}', "eyJhIjoiY2Fm6SJ9"),
+        (b'{"a":1}{"b":2}', '{"a":1}{"b":2}'),
+        (b'{"a":1e999}', '{"a":1e999}'),
+    ],
+)
+def test_line_that_cannot_be_read_is_kept_and_reported(
+    store: Store, tmp_path: Path, bad: bytes, kept: str
+) -> None:
+    after = encoded(pi_user("a", None, "go"))
+    found = Imported(store, pi_file(tmp_path, bad + b"\n", after + b"\n"))
+    assert (found.report.reported, found.report.mapped) == (1, 2)
+    assert found.report.places[0].startswith("line 2: ")
+    assert found.foreign_lines()[2] == kept
+    assert found.said() == [("user", "go")]
+
+
+def test_torn_last_line_is_left_for_the_next_import(store: Store, tmp_path: Path) -> None:
+    line = encoded(pi_user("a", None, "gö"))
+    cut = line.index(b"\xc3") + 1
+    found = Imported(store, pi_file(tmp_path, line[:cut]))
+    assert (found.report.lines, found.report.torn, found.report.reported) == (1, cut, 0)
+    pi_file(tmp_path, line + b"\n")
+    assert (found.again().lines, found.said()) == (1, [("user", "gö")])
+
+
+def test_last_line_that_is_whole_needs_no_line_feed(store: Store, tmp_path: Path) -> None:
+    line = encoded(pi_user("a", None, "go"))
+    found = Imported(store, pi_file(tmp_path, line))
+    assert found.said() == [("user", "go")]
+    pi_file(tmp_path, line + b"\n" + encoded(pi_user("b", "a", "on")) + b"\n")
+    assert (found.again().lines, len(found.said())) == (1, 2)
+
+
+def test_line_that_grew_after_it_was_imported_is_a_conflict(store: Store, tmp_path: Path) -> None:
+    line = encoded(pi_user("a", None, "go"))
+    found = Imported(store, pi_file(tmp_path, line))
+    pi_file(tmp_path, line + b"{}\n")
+    assert found.again().conflict
+
+
+def test_byte_order_mark_crlf_and_blank_lines_are_taken(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    lines = [b"\xef\xbb\xbf" + encoded(PI_HEADER), b"", encoded(pi_user("a", None, "go"))]
+    path.write_bytes(b"\r\n".join(lines) + b"\r\n")
+    found = Imported(store, path)
+    assert (found.report.reported, found.report.blank, found.report.lines) == (0, 1, 2)
+    assert found.said() == [("user", "go")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg\x1eh", "a\r\nb", "\ud83d alone", "a\0b", "é" * 9],
+)
+def test_text_comes_through_as_it_is(store: Store, tmp_path: Path, text: str) -> None:
+    line = json.dumps(pi_user("a", None, text)).encode()
+    found = Imported(store, pi_file(tmp_path, line + b"\n"))
+    assert found.said() == [("user", text)]
+
+
+def test_separators_that_are_not_escaped_split_no_line(store: Store, tmp_path: Path) -> None:
+    text = "a\u2028b\u2029c\u0085d"
+    found = Imported(store, pi_file(tmp_path, encoded(pi_user("a", None, text)) + b"\n"))
+    assert (found.report.lines, found.said()) == (2, [("user", text)])
+
+
+def test_key_that_stands_twice_is_kept_in_the_line_s_text(store: Store, tmp_path: Path) -> None:
+    line = encoded(pi_user("a", None, "go"))[:-1] + b',"x":1,"x":2}'
+    found = Imported(store, pi_file(tmp_path, line + b"\n"))
+    assert found.foreign_lines()[2] == line.decode()
+
+
+def test_large_number_is_exact(store: Store, tmp_path: Path) -> None:
+    line = encoded(pi_user("a", None, "go") | {"x": 10**30, "y": 2**63})
+    found = Imported(store, pi_file(tmp_path, line + b"\n"))
+    assert found.foreign_lines()[2]["x"] == 10**30
+
+
+@pytest.mark.parametrize("depth", [98, 99, 300, 5000])
+def test_line_that_is_too_deep_is_kept_as_text_and_reported(
+    store: Store, tmp_path: Path, depth: int
+) -> None:
+    line = encoded(pi_user("a", None, "go"))[:-1] + b',"x":%s%s}' % (b"[" * depth, b"]" * depth)
+    after = encoded(pi_user("b", "a", "on"))
+    found = Imported(store, pi_file(tmp_path, line + b"\n", after + b"\n"))
+    assert (found.report.reported, found.report.lines) == (1, 3)
+    assert found.foreign_lines()[2] == line.decode()
+    assert ("user", "on") in found.said()
+
+
+def test_large_values_are_stored_once_and_out_of_line(store: Store, tmp_path: Path) -> None:
+    picture = {"type": "image", "mimeType": "image/png", "data": "iVBO" * 250_000}
+    lines = [pi_user("u", None, "go")]
+    for n in range(5):
+        parent = str(lines[-1]["id"])
+        result = pi_result(f"r{n}", f"c{n}", f"x{n}", "")
+        result["message"]["content"] = [picture]
+        lines += [pi_reply(f"c{n}", parent, "", calls=(f"x{n}",)), result]
+    found = Imported(store, write(tmp_path / "f/s.jsonl", [PI_HEADER, *lines]))
+    assert_nothing_lost(found)
+    directory = Path(store.path) / found.report.session_id
+    size = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+    assert size < 1_200_000 < found.path.stat().st_size / 4
+
+
+def test_log_is_at_most_twice_the_file(store: Store, tmp_path: Path) -> None:
+    lines = [pi_user("u", None, "go")]
+    for n in range(50):
+        parent = str(lines[-1]["id"])
+        lines.append(pi_reply(f"c{n}", parent, "thinking " * 100, calls=(f"x{n}",)))
+        lines.append(pi_result(f"r{n}", f"c{n}", f"x{n}", "output " * 500))
+    found = Imported(store, write(tmp_path / "f/s.jsonl", [PI_HEADER, *lines]))
+    directory = Path(store.path) / found.report.session_id
+    size = sum(path.stat().st_size for path in directory.glob("events_*"))
+    assert size < 2 * found.path.stat().st_size
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_secret_is_nowhere_in_what_is_written(store: Store, tmp_path: Path, name: str) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    lines = json.loads(json.dumps(GROWING[name]).replace('"go"', f'"use {secret}"'))
+    path = write(tmp_path / "f/s.jsonl", lines)
+    with path.open("ab") as file:
+        file.write(b"@@ " + secret.encode() + b"\n")
+    found = Imported(store, path)
+    written = b"".join(one.read_bytes() for one in Path(store.path).rglob("*") if one.is_file())
+    assert secret.encode() not in written
+    assert found.report.reported == 1
+    with found.open() as session:
+        assert session.state.counts.masked >= 1
+
+
+def test_own_object_that_looks_like_a_reference_comes_back(store: Store, tmp_path: Path) -> None:
+    odd = {"$blob": {"hash": "0" * 64, "size": 1, "kind": "text"}}
+    line = encoded(pi_user("a", None, "go") | {"odd": odd})
+    found = Imported(store, pi_file(tmp_path, line + b"\n"))
+    assert found.foreign_lines()[2]["odd"] == odd
+
+
+def test_id_that_is_no_name_makes_a_name_all_the_same() -> None:
+    importer = IMPORTERS["pi"]
+    for odd in ("../../x", "a/b", "a b", "x" * 300, "é", "a.", ""):
+        made = session_id_for(importer, odd)
+        assert made.removeprefix("pi-").isalnum()
+    assert session_id_for(importer, "a-1") == "pi-a-1"
+
+
+@pytest.mark.parametrize("content", [b"", b"\n\n", b"no session\n", b'{"a":1}\n', b"[1]\n"])
+def test_file_of_no_format_makes_no_session(store: Store, tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(NotRecognizedError):
+        import_file(store, str(path))
+    assert not os.path.exists(store.path)
+
+
+def test_missing_file_is_a_storage_error(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="Nothing was imported"):
+        import_file(store, str(tmp_path / "absent.jsonl"))
+
+
+def test_import_of_all_reports_what_fails_and_goes_on(store: Store, tmp_path: Path) -> None:
+    write(tmp_path / ".codex/sessions/2026/rollout-a.jsonl", GROWING["codex"])
+    write(tmp_path / ".pi/agent/sessions/--p--/s.jsonl", GROWING["pi"])
+    (tmp_path / ".pi/agent/sessions/--p--/bad.jsonl").write_bytes(b"nothing\n")
+    write(tmp_path / f".claude/projects/p/{CLAUDE_ID}.jsonl", GROWING["claude-code"])
+    reports = list(import_all(store, environment={"HOME": str(tmp_path)}))
+    assert [(one.format, bool(one.problem)) for one in reports] == [
+        ("codex", False),
+        ("pi", True),
+        ("pi", False),
+        ("claude-code", False),
+    ]
+
+
+def test_imported_session_can_be_continued(store: Store, tmp_path: Path) -> None:
+    found = Imported(store, write(tmp_path / "f/s.jsonl", GROWING["codex"]))
+    with store.open(found.report.session_id, workspace=tmp_path) as session:
+        with session.run("and now?") as run:
+            run.assistant("Here.")
+        texts = [message["content"] for message in session.context().openai()]
+    assert texts[-2:] == ["and now?", "Here."]
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    body = (
+        b"".join(
+            encoded(one) + b"\n"
+            for one in [
+                pi_user("u", None, "go " * 200),
+                pi_reply("c", None, "text " * 200, calls=("x",)),
+                pi_result("r", None, "x", "output " * 1000),
+            ]
+        )
+        .replace(b'"id":"u",', b"")
+        .replace(b'"id":"c",', b"")
+        .replace(b'"id":"r",', b"")
+    )
+    small, large = (_peak(tmp_path, body * times, str(times)) for times in (150, 1500))
+    assert large - small < 24_000
+
+
+def _peak(tmp_path: Path, body: bytes, name: str) -> int:
+    """Kilobytes that a process needs at most to import it."""
+    path = tmp_path / f"{name}.jsonl"
+    path.write_bytes(encoded(PI_HEADER) + b"\n" + body)
+    code = (
+        "import resource, sys\n"
+        "from durasess.store.store import Store\n"
+        "from durasess.interop.importing import import_file\n"
+        "import_file(Store(sys.argv[1]), sys.argv[2])\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / f"store-{name}"), str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    return int(done.stdout) // (1024 if sys.platform == "darwin" else 1)

@@ -1,0 +1,116 @@
+"""Lines of foreign files as bytes: chunk ends, digests, and lines that are read once more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from durasess.engine import codec
+from durasess.engine.files import RealFiles
+from durasess.interop import source
+from durasess.interop.decoding import Decoding
+from durasess.interop.importer import End, Line
+from durasess.interop.source import ForeignFile, Source, prefix
+from durasess.session.masking import mask_secrets
+
+
+def opened(tmp_path: Path, data: bytes, name: str = "s.jsonl") -> ForeignFile:
+    """A foreign file with this content."""
+    path = tmp_path / name
+    path.write_bytes(data)
+    return ForeignFile(RealFiles(), str(path))
+
+
+def lines_of(file: ForeignFile, ends: frozenset[int] = frozenset()) -> tuple[Source, list[object]]:
+    """All that comes: items, and None for an End."""
+    found = Source(file, Decoding(None), ends)
+    return found, [None if isinstance(one, End) else one.item for one in found]
+
+
+@pytest.mark.parametrize("chunk", range(1, 12))
+def test_lines_do_not_depend_on_where_chunks_end(
+    tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "CHUNK", chunk)
+    _, found = lines_of(opened(tmp_path, b'{"a":1}\n\n{"b":22}\r\n{"c":3}'))
+    assert found == [{"a": 1}, {"b": 22}, {"c": 3}, None]
+
+
+def test_end_stands_where_an_import_ended_and_at_the_end(tmp_path: Path) -> None:
+    data = b'{"a":1}\n{"b":2}\n{"c":3}\n'
+    assert lines_of(opened(tmp_path, data), frozenset([1, 3]))[1] == [
+        {"a": 1},
+        None,
+        {"b": 2},
+        {"c": 3},
+        None,
+    ]
+
+
+@pytest.mark.parametrize(("size", "is_all"), [(7, False), (15, True)])
+def test_digest_of_a_prefix_is_that_of_the_lines_read(
+    tmp_path: Path, size: int, is_all: bool
+) -> None:
+    data = b'{"a":1}\n{"b":2}\n'
+    expected = codec.digest(data[:size])
+    assert prefix(opened(tmp_path, data), size) == (expected, is_all)
+    read, _ = lines_of(opened(tmp_path, data[: size + 1]))
+    assert (read.digest(), read.bytes) == (expected, size)
+
+
+@pytest.mark.parametrize("size", [6, 9, 16, 99])
+def test_prefix_that_ends_inside_a_line_or_behind_the_file_is_none(
+    tmp_path: Path, size: int
+) -> None:
+    assert prefix(opened(tmp_path, b'{"a":1}\n{"b":2}'), size) == ("", False)
+
+
+@pytest.mark.parametrize("name", ["s.jsonl", "s.jsonl.zst"])
+def test_line_can_be_read_once_more(tmp_path: Path, name: str) -> None:
+    data = b'\xef\xbb\xbf{"a":1}\n\n{"b":2}'
+    if name.endswith(".zst"):
+        data = zstandard.ZstdCompressor().compress(data)
+    file = opened(tmp_path, data, name)
+    found, _ = lines_of(file)
+    assert [found.reread(number).item for number in (1, 3)] == [{"a": 1}, {"b": 2}]
+
+
+def test_line_beyond_the_limit_ends_the_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "MAX_LINE", 100)
+    monkeypatch.setattr(source, "CHUNK", 10)
+    found, items = lines_of(opened(tmp_path, b'{"a":1}\n{"a":"%s"}\n{}\n' % (b"x" * 200)))
+    assert (items, "more than 100 bytes" in found.problem) == ([{"a": 1}, None], True)
+
+
+def test_file_that_grows_while_it_is_read_ends_where_it_ended(tmp_path: Path) -> None:
+    file = opened(tmp_path, b'{"a":1}\n')
+    with open(file.path, "ab") as owner:
+        owner.write(b'{"b":2}\n')
+    assert lines_of(file)[1] == [{"a": 1}, None]
+
+
+def test_rollout_that_was_compressed_in_this_moment_is_found(tmp_path: Path) -> None:
+    (tmp_path / "s.jsonl.zst").write_bytes(zstandard.ZstdCompressor().compress(b'{"a":1}\n'))
+    file = ForeignFile(RealFiles(), str(tmp_path / "s.jsonl"))
+    assert lines_of(file)[1] == [{"a": 1}, None]
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"text": "ghp_" + "a1B2" * 9},
+        {"a": [{"b": "x\nghp_" + "a1B2" * 9}]},
+        {"ghp_" + "a1B2" * 9: 1},
+        {"password": "hunter2hunter2"},
+        {"api_key": "k"},
+        {"first": "export", "second": "DB_PASSWORD=hunter2hunter2"},
+    ],
+)
+def test_look_at_all_texts_together_finds_what_a_look_at_each_does(item: dict[str, object]) -> None:
+    line: Line = Decoding(mask_secrets)(1, codec.encode(item))
+    assert (line.item, line.masked) == tuple(mask_secrets(item))
+    assert line.masked
