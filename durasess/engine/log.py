@@ -7,7 +7,6 @@ SessionFailedError or FencedError when this log is at its end (P4).
 
 from __future__ import annotations
 
-import contextlib
 from typing import NoReturn
 
 from durasess.engine import codec, files, paths, publishing, segment
@@ -71,6 +70,11 @@ class Log:
         return True
 
     @property
+    def end(self) -> Place:
+        """Behind everything that was written, synced or not."""
+        return self.place if self._unsynced is None else self._unsynced[1]
+
+    @property
     def epoch(self) -> int:
         """This writer's number among those that made segments."""
         return self._epoch
@@ -119,18 +123,18 @@ class Log:
                 publishing.write_all(self._disk, fd, line[size:], size)
                 size = len(line)
             self._disk.sync(fd)
-            self._refuse_existing(path)
-        except OSError as error:
+            if publishing.exists(self._disk, path):
+                raise self._fenced(path, "it exists already, so another writer is at work")
+        except BaseException as error:
             self._give_up_tmp(fd, path)
+            if not isinstance(error, OSError):
+                raise
             raise self._storage_error(error, path, "the next segment could not be made") from error
-        except BaseException:
-            self._give_up_tmp(fd, path)
-            raise
         try:
             self._disk.replace(path + paths.TMP, path)
             self._disk.sync_dir(self._directory)
         except BaseException as error:
-            self._disk.close(fd)
+            publishing.give_back(self._disk, fd)
             self._fail(error, path, "the next segment could not be published", None)
         self._fd, self._path, self._size, self._header = fd, path, size, header
         self._hash = codec.hasher(line)
@@ -139,13 +143,9 @@ class Log:
         self.offset = len(line)
         self.next_number += 1
 
-    def _refuse_existing(self, path: str) -> None:
-        if publishing.exists(self._disk, path):
-            raise self._fenced(path, "it exists already, so another writer is at work")
-
     def _give_up_tmp(self, fd: int, path: str) -> None:
         if fd >= 0:
-            self._disk.close(fd)
+            publishing.give_back(self._disk, fd)
             publishing.discard(self._disk, path + paths.TMP)
 
     def write(self, lines: bytes, after: Place, events: int) -> None:
@@ -159,6 +159,7 @@ class Log:
             self.sync()
         self._check_size()
         end = self.offset + len(lines)
+        unsynced = (len(lines), after, events)
         # Behind a seal nothing comes, so it brings no filler with it.
         size = self._grown(end) if events and end > self._size else end
         try:
@@ -172,8 +173,8 @@ class Log:
             raise self._storage_error(error, self._path, "the events were not written") from error
         except BaseException as error:
             self._fail(error, self._path, "a write was interrupted", after)
+        self._unsynced = unsynced
         self._hashed(lines)
-        self._unsynced = (len(lines), after, events)
 
     def _grown(self, end: int) -> int:
         """The size of a file that holds `end` bytes: it grows by whole steps, because a sync of
@@ -215,8 +216,8 @@ class Log:
         except BaseException as error:
             self._fail(error, self._path, "a batch was written but not synced", after)
         self._check_named(after)
-        self._unsynced = None
         self._moved(size, after, events)
+        self._unsynced = None
 
     def _hashed(self, lines: bytes) -> None:
         self._hash.update(lines)
@@ -248,14 +249,18 @@ class Log:
             ),
             self.place.chain,
         )
-        self.write(line, self.place, 0)
-        self._cut_filler(len(line))
-        self.sync()
-        self._floor = (self.number, self.place)
-        fd, self._fd = self._fd, -1
-        # Everything is synced: an error of close can tell nothing that matters.
-        with contextlib.suppress(OSError):
-            self._disk.close(fd)
+        try:
+            self.write(line, self.place, 0)
+            self._cut_filler(len(line))
+            self.sync()
+            self._floor = (self.number, self.place)
+            fd, self._fd = self._fd, -1
+        except BaseException as error:
+            if self.failure is None and not isinstance(error, StorageError):
+                # Nothing may be written behind a seal that is there.
+                self._fail(error, self._path, "a seal was interrupted", None)
+            raise
+        publishing.give_back(self._disk, fd)
 
     def _cut_filler(self, size: int) -> None:
         """A sealed segment ends with its seal, which is `size` bytes long."""

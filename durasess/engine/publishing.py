@@ -35,7 +35,7 @@ def write_tmp(disk: files.Files, path: str, data: bytes) -> None:
         write_all(disk, fd, data)
         disk.sync(fd)
     except BaseException:
-        disk.close(fd)
+        give_back(disk, fd)
         discard(disk, path)
         raise
     disk.close(fd)
@@ -47,6 +47,15 @@ def discard(disk: files.Files, path: str) -> None:
         disk.unlink(path)
     except OSError:
         pass
+
+
+def give_back(disk: files.Files, *descriptors: int) -> None:
+    """Close them while an error is on its way: one of close would stand in for it."""
+    for fd in descriptors:
+        try:
+            disk.close(fd)
+        except OSError:
+            continue
 
 
 def exists(disk: files.Files, path: str) -> bool:

@@ -48,7 +48,7 @@ def register(disk: files.Files, directory: str, worker_id: str, holder: Holder) 
         lock.locked(disk, fd, path, wait=True)
         publishing.write_all(disk, fd, codec.control_line(msgspec.to_builtins(holder)))
     except BaseException:
-        disk.close(fd)
+        publishing.give_back(disk, fd)
         publishing.discard(disk, path)
         raise
     return Worker(worker_id, fd)
