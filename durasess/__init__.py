@@ -20,13 +20,20 @@ from durasess.errors import (
     StorageError,
     WorkspaceNotFoundError,
 )
+from durasess.session.async_call import AsyncToolCall
+from durasess.session.async_run import AsyncRun
 from durasess.session.async_session import AsyncSession
+from durasess.session.async_stream import AsyncStream
 from durasess.session.bus import Delivery, Subscription
+from durasess.session.call import ToolCall
 from durasess.session.context import Context
 from durasess.session.masking import mask_secrets
+from durasess.session.open_calls import AsyncOpenCall, OpenCall
 from durasess.session.report import SessionReport
+from durasess.session.run import Run
 from durasess.session.session import Session
 from durasess.session.state import Message, SessionState, ToolState, Usage
+from durasess.session.stream import Stream
 from durasess.session.tools import Tool
 from durasess.session.workspace import FileContent, Workspace
 from durasess.store.store import Store
@@ -34,7 +41,11 @@ from durasess.store.store import Store
 __version__ = "0.1.0"
 
 __all__ = (
+    "AsyncOpenCall",
+    "AsyncRun",
     "AsyncSession",
+    "AsyncStream",
+    "AsyncToolCall",
     "Context",
     "CorruptionError",
     "Damage",
@@ -51,10 +62,12 @@ __all__ = (
     "Holder",
     "Message",
     "Migration",
+    "OpenCall",
     "OutcomeUnknownError",
     "PatchMismatchError",
     "Receipt",
     "Recovery",
+    "Run",
     "Session",
     "SessionClosedError",
     "SessionExistsError",
@@ -65,8 +78,10 @@ __all__ = (
     "SessionState",
     "StorageError",
     "Store",
+    "Stream",
     "Subscription",
     "Tool",
+    "ToolCall",
     "ToolState",
     "TornTail",
     "Usage",

@@ -26,6 +26,7 @@ _NEVER = 1 << 60
 """Events between two snapshots."""
 
 _BATCH = 1000
+"""Events of one write."""
 
 
 def amend(

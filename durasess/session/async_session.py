@@ -121,7 +121,7 @@ class AsyncSession(SessionView):
                 try:
                     yield child
                 finally:
-                    ending.look(made.state)
+                    ending.look(made.core)
         except BaseException:
             with contextlib.suppress(*ENDS_THE_HANDLE):
                 await self._core.run_async(ending.written())
@@ -285,7 +285,7 @@ class AsyncSession(SessionView):
 
     async def prune(self) -> Pruned:
         """Delete history that snapshots cover, and large values that nothing names any more; says
-        what went. Refused while older messages that count are only there."""
+        what went. Refused while older messages that count, or results of `once`, are only there."""
         session_operations.check_prunable(self._core)
         return await in_thread(self._core.engine.prune)
 

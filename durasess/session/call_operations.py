@@ -15,6 +15,7 @@ from durasess.session import events
 from durasess.session.core import Core, Emission, Operation, draft
 from durasess.session.endings import error_text
 from durasess.session.pairing import detached_key, find_call
+from durasess.session.refusal import refuse
 from durasess.session.state import SessionState, ToolState
 from durasess.session.tools import Tool
 
@@ -35,7 +36,18 @@ def find(core: Core, call_id: str, statuses: tuple[str, ...]) -> ToolState | Non
 
 
 def _find(state: SessionState, call_id: str, statuses: tuple[str, ...]) -> ToolState | None:
-    return state.tool_states.get(call_id) or find_call(state, call_id, statuses=statuses)
+    """A provider's id may look like the key of another call: then the one counts that fits."""
+    named = state.tool_states.get(call_id)
+    called = find_call(state, call_id, statuses=statuses)
+    if named is None or called is None or called is named or called.status not in statuses:
+        return named or called
+    if named.status not in statuses:
+        return called
+    refuse(
+        f"{call_id!r:.80} is the id of the call with key {called.key} ({called.name}) and the key "
+        f"of the call with id {named.call_id!r:.80} ({named.name})",
+        "have the provider give other ids; either could be meant",
+    )
 
 
 def start(
@@ -95,8 +107,8 @@ def _operation_id(core: Core, call: ToolState | None) -> str:
 
 
 def finish(core: Core, call: ToolState, output: Any, *, ok: bool) -> Operation[None]:
-    """The call's result. One that cannot be recorded closes the call as failed, and is raised:
-    EventRejectedError."""
+    """The call's result. One that cannot be recorded is raised, EventRejectedError, and closes the
+    call: as failed, or where it must happen once as applied, so that it does not happen again."""
     data = events.ToolResult(output=output, ok=ok, key=call.key)
     try:
         yield from _end(core, call, data)
@@ -104,8 +116,16 @@ def finish(core: Core, call: ToolState, output: Any, *, ok: bool) -> Operation[N
         if not _is_open(core, call):
             raise
         text = f"the tool ran, but its result could not be recorded: {error}"
-        failed = events.ToolResult(output=text, ok=False, key=call.key, error=_described(error))
-        yield from _end(core, call, failed)
+        if call.detached and ok:
+            happened = events.ToolRecovery(
+                outcome="applied", key=call.key, reason=text, by="caller"
+            )
+            yield Emission([draft(happened, run_id=call.run_id, call_id=call.call_id)])
+            error.add_note("That it happened is recorded; its result is not.")
+        else:
+            failed = events.ToolResult(output=text, ok=False, key=call.key, error=_described(error))
+            yield from _end(core, call, failed)
+            error.add_note("The call is recorded as failed, and says why.")
         raise
 
 
@@ -223,6 +243,12 @@ def start_once(
 ) -> Operation[ToolState | int]:
     """Begin an operation that must happen once; the seq of its result when it did already.
     OutcomeUnknownError when it was begun and nobody knows what became of it."""
+    if core.mask_arguments(operation_id).paths:
+        refuse(
+            "the id of the operation looks like a secret, which is not recorded, so nobody could "
+            "find the operation again",
+            "make the id of something else, or of its hash",
+        )
     core.engine.refresh()
     key = detached_key(operation_id)
     while True:

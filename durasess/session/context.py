@@ -16,7 +16,7 @@ from durasess.session.context_system import system_text
 from durasess.session.context_text import Cleaner, estimate_tokens
 from durasess.session.context_turns import Chunk, History, Unit
 from durasess.session.provider_items import blocks_of, ids_of
-from durasess.session.render_anthropic import anthropic_request
+from durasess.session.render_anthropic import OPENING, anthropic_request
 from durasess.session.render_openai import chat_messages
 from durasess.session.render_responses import responses_request
 from durasess.session.state import SessionState
@@ -196,6 +196,9 @@ class _Planning:
         }
         renamed = [_renamed(unit, made) for unit, made in zip(units, ids, strict=True)]
         messages = _with_own_ids_once([message for unit in renamed for message in unit])
+        if not messages and self._state.compaction is not None:
+            # The summary tells all of it, and a model is asked with a message.
+            messages = [{"role": "user", "content": OPENING, "seq": 0}]
         system, tokens, replaced = self._system(changed)
         tokens += sum(self._tokens(message) for message in messages)
         owned = sum("raw" in message for unit in units for message in unit.messages)

@@ -2,7 +2,7 @@
 
 An operation is a generator: it yields what is to be written and gets the receipts, so that one text
 serves callers that wait in a thread and callers that wait in an event loop. What each operation
-writes is in run_operations and call_operations.
+writes is in run_operations, call_operations and session_operations.
 """
 
 from __future__ import annotations
@@ -42,6 +42,22 @@ _OPEN_FIELDS = frozenset(
     ]
 )
 """Of known events; each may hold a reference to a large value."""
+
+_NAMES = frozenset(
+    [
+        "key",
+        "operation_id",
+        "parent",
+        "parent_call",
+        "path",
+        "resumes",
+        "session_id",
+        "worker",
+        "worker_id",
+        "writes",
+    ]
+)
+"""Of known events: what a session, a call, a worker or a file is found by."""
 
 T = TypeVar("T")
 
@@ -163,12 +179,26 @@ class Core:
 
     def prepared(self, one: Draft) -> Draft:
         """The draft as it is recorded: secrets masked, large values out of line."""
-        data = self.masked(one.data)
+        data = self._shown(one)
         if self._blob_bytes:
             data = self._small(one.type, data)
         if data is one.data:
             return one
         return Draft(one.type, data, one.run_id, one.call_id, one.event_id)
+
+    def _shown(self, one: Draft) -> Any:
+        """The data without its secrets, but for names: by these it is found again."""
+        if one.type not in events.TYPES or not isinstance(one.data, dict):
+            return self.masked(one.data)
+        names = {name: one.data[name] for name in one.data if name in _NAMES}
+        rest = {name: one.data[name] for name in one.data if name not in names}
+        shown = self.masked(rest)
+        if shown is rest:
+            return one.data
+        calls = rest.get("tool_calls")
+        if isinstance(calls, list | tuple):
+            shown["tool_calls"] = list(map(_named, shown["tool_calls"], calls))
+        return {**shown, **names}
 
     def _small(self, kind: str, data: Any) -> Any:
         """Of a known type only the fields that may hold anything: the others keep their types."""
@@ -221,13 +251,27 @@ class Core:
                 return event
         except ValueError as error:
             raise StorageError(
-                f"{self.engine.path}: seq {seq} was pruned: {error}",
+                f"{self.engine.path}: seq {seq} was pruned: {error}. It is in no file any more; take "
+                "it from a copy of the session.",
                 path=self.engine.path,
                 seq=seq,
             ) from error
         raise StorageError(
-            f"{self.engine.path}: there is no seq {seq}.", path=self.engine.path, seq=seq
+            f"{self.engine.path}: there is no seq {seq}, the log ends with {self.engine.last_seq}. "
+            "Give a seq that is there.",
+            path=self.engine.path,
+            seq=seq,
         )
+
+
+def _named(shown: Any, call: Any) -> Any:
+    if shown is call or not isinstance(call, Mapping):
+        return shown
+    return {**shown, **{name: call[name] for name in ("call_id", "name") if name in call}}
+
+
+_LOOKED_AT = 1000
+"""Values; data with more of them counts as large."""
 
 
 def _is_large(data: Any, limit: int) -> bool:
@@ -237,9 +281,10 @@ def _is_large(data: Any, limit: int) -> bool:
     while waiting:
         value = waiting.pop()
         looked += 1
-        if looked > 1000:
+        if looked > _LOOKED_AT:
             return True
         if isinstance(value, str | bytes | bytearray | memoryview):
+            # A character takes up to four bytes.
             if len(value) * 4 > limit:
                 return True
         elif isinstance(value, Mapping):

@@ -166,7 +166,8 @@ class ToolResult(EventData):
 class ToolRecovery(EventData):
     """`tool_recovery`: what became of a call without its result. `outcome` is "uncertain",
     "not_started", "applied", "not_applied", "abandoned" or "rerun"; `by` who said so: "recovery",
-    "verifier", "interrupt", "caller". `output` is what the model sees of one that was applied."""
+    "verifier", "interrupt", "run", "fork", "import", "caller", or a name that the caller gave.
+    `output` is what the model sees of one that was applied."""
 
     outcome: str
     key: str = ""

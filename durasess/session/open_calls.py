@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from durasess.session import call_operations
 from durasess.session.core import Core
+from durasess.session.refusal import refuse
 from durasess.session.state import Decision, ToolState
 
 SAFE_EFFECTS = frozenset(["read_only", "idempotent"])
+
+
+def _check_decision(outcome: str) -> None:
+    if outcome not in get_args(Decision):
+        refuse(
+            f"{outcome!r:.40} is no decision about a call",
+            f"settle it as one of {', '.join(get_args(Decision))}, or rerun() it",
+        )
 
 
 class CallView:
@@ -66,6 +75,7 @@ class OpenCall(CallView):
     def settle(self, outcome: Decision, *, output: Any = None, by: str = "caller") -> ToolState:
         """Decide about an unknown outcome: "applied" (with the output, if it is known),
         "not_applied", or "abandoned": nobody will find out. The model sees which."""
+        _check_decision(outcome)
         return self._settle(outcome, output, by)
 
     def rerun(self, *, by: str = "caller") -> ToolState:
@@ -85,13 +95,13 @@ class OpenCall(CallView):
 
     def approve(self, *, by: str = "", comment: str = "") -> ToolState:
         """It may start."""
-        return self._decide(True, by, comment)
+        return self._decide(by, comment, approved=True)
 
     def deny(self, *, by: str = "", comment: str = "") -> ToolState:
         """It never will, and that is its result."""
-        return self._decide(False, by, comment)
+        return self._decide(by, comment, approved=False)
 
-    def _decide(self, approved: bool, by: str, comment: str) -> ToolState:
+    def _decide(self, by: str, comment: str, *, approved: bool) -> ToolState:
         self.state = self._core.run(
             call_operations.decide(self._core, self.key, approved=approved, by=by, comment=comment)
         )
@@ -106,6 +116,7 @@ class AsyncOpenCall(CallView):
     ) -> ToolState:
         """Decide about an unknown outcome: "applied" (with the output, if it is known),
         "not_applied", or "abandoned": nobody will find out. The model sees which."""
+        _check_decision(outcome)
         return await self._settle(outcome, output, by)
 
     async def rerun(self, *, by: str = "caller") -> ToolState:
@@ -127,13 +138,13 @@ class AsyncOpenCall(CallView):
 
     async def approve(self, *, by: str = "", comment: str = "") -> ToolState:
         """It may start."""
-        return await self._decide(True, by, comment)
+        return await self._decide(by, comment, approved=True)
 
     async def deny(self, *, by: str = "", comment: str = "") -> ToolState:
         """It never will, and that is its result."""
-        return await self._decide(False, by, comment)
+        return await self._decide(by, comment, approved=False)
 
-    async def _decide(self, approved: bool, by: str, comment: str) -> ToolState:
+    async def _decide(self, by: str, comment: str, *, approved: bool) -> ToolState:
         self.state = await self._core.run_async(
             call_operations.decide(self._core, self.key, approved=approved, by=by, comment=comment)
         )

@@ -21,7 +21,7 @@ from durasess.session.state import Child, Run, SessionState, ToolState
 from durasess.session.tools import Tool
 
 ENDED = "the process that worked on it ended without finishing it"
-TIME_LIMIT = "its time limit of {seconds:g} s is over"
+TIME_LIMIT = ENDED + ", and its time limit of {seconds:g} s is over"
 
 
 class ChildSeen(msgspec.Struct, frozen=True):
@@ -39,6 +39,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
     `is_dead(worker_id)`: whether that writer is gone; `is_alone`: whether all others are. `now` in
     nanoseconds since 1970.
+    `resolved(value)` reads what is out of line.
     `settle_writes(writes)` compares the workspace with what a write was going to do. `look_at` a
     child session by its id.
     """
@@ -48,6 +49,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     tools: Mapping[str, Tool]
     now: int
     settle_writes: Callable[[list[dict[str, Any]]], str | None]
+    resolved: Callable[[Any], Any]
     look_at: Callable[[str], ChildSeen]
 
 
@@ -131,7 +133,8 @@ def _verified(call: ToolState, around: Surroundings) -> tuple[str | None, Any, A
         return None, None, None
     output = None
     try:
-        verdict = tool.verify(call)
+        whole = msgspec.structs.replace(call, arguments=around.resolved(call.arguments))
+        verdict = tool.verify(whole)
         if isinstance(verdict, tuple) and len(verdict) == 2:
             verdict, output = verdict[0], values.plain(verdict[1])
     except Exception as error:

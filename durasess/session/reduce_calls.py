@@ -172,9 +172,8 @@ def tool_recovery(
     if not is_decided:
         return _changed(state, changed)
     state = _remembered(state, changed, event.seq)
-    if data.outcome != "applied" or data.output is None:
-        return _settled(state, changed, None, resident)
-    return _settled(state, changed, data.output, resident)
+    output = data.output if data.outcome == "applied" else None
+    return _settled(state, changed, output, resident)
 
 
 def _settled(state: SessionState, call: ToolState, output: Any, resident: int) -> SessionState:

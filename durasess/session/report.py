@@ -10,6 +10,10 @@ from durasess.engine.types import Recovery
 from durasess.session.state import SessionState, ToolState
 
 
+_TITLE_CHARACTERS = 80
+"""Of the first request, which stands for a title that nobody gave."""
+
+
 class SessionReport(msgspec.Struct, frozen=True, kw_only=True):
     """`log` is the engine's report. `interrupted_run` is the id of the run that was found cut off
     by this opening, empty when there was none; `calls` are the calls whose fate was written then.
@@ -43,7 +47,7 @@ def summary(state: SessionState) -> dict[str, Any]:
     meta = state.meta
     last = state.runs[-1] if state.runs else None
     return {
-        "title": meta.title or (state.runs[0].request[:80] if state.runs else ""),
+        "title": meta.title or (state.runs[0].request[:_TITLE_CHARACTERS] if state.runs else ""),
         "status": meta.status,
         "workspace": meta.workspace,
         "user_id": meta.user_id,

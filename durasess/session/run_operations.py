@@ -4,6 +4,7 @@ yields batches (core.Operation)."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from typing import Any
 
@@ -17,6 +18,7 @@ from durasess.session.provider_calls import recorded_calls
 from durasess.session.state import RunStatus, SessionState, ToolState
 
 _TRIES = 5
+"""Attempts to begin a run, where others begin theirs in the same moment."""
 
 
 def start(
@@ -29,19 +31,29 @@ def start(
     """
     _check_workspace(core)
     for _ in range(_TRIES):
-        chosen = run_id or f"run_{core.state.counts.runs + 1}"
+        chosen = run_id or _next_run_id(core.state)
         data = events.RunStarted(
             request=request, worker=core.worker, code_version=code_version, resumes=resumes
         )
         try:
             yield from _begin(core, draft(data, run_id=chosen))
         except EventRejectedError:
-            is_stale = run_id is None and chosen != f"run_{core.state.counts.runs + 1}"
+            is_stale = run_id is None and chosen != _next_run_id(core.state)
             if not is_stale and not (core.state.open_run is not None and core.recover()):
                 raise
             continue
         return chosen
-    raise EventRejectedError("event rejected: others begin runs all the time. Nothing was written.")
+    raise EventRejectedError(
+        f"event rejected: others began runs in each of {_TRIES} attempts. Nothing was written; try "
+        "again."
+    )
+
+
+def _next_run_id(state: SessionState) -> str:
+    """By the number of runs, past what the program chose for itself."""
+    taken = {run.run_id for run in state.runs}
+    numbers = itertools.count(state.counts.runs + 1)
+    return next(name for name in map("run_{}".format, numbers) if name not in taken)
 
 
 def _begin(core: Core, one: Draft) -> Operation[None]:

@@ -133,7 +133,7 @@ class Session(SessionView):
                 try:
                     yield made
                 finally:
-                    ending.look(made.state)
+                    ending.look(made.core)
         except BaseException:
             with contextlib.suppress(*ENDS_THE_HANDLE):
                 self._core.run(ending.written())
@@ -299,7 +299,7 @@ class Session(SessionView):
 
     def prune(self) -> Pruned:
         """Delete history that snapshots cover, and large values that nothing names any more; says
-        what went. Refused while older messages that count are only there."""
+        what went. Refused while older messages that count, or results of `once`, are only there."""
         session_operations.check_prunable(self._core)
         return self._core.engine.prune()
 

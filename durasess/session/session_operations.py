@@ -12,7 +12,7 @@ from msgspec import UnsetType
 
 from durasess.engine.receipt import Receipt
 from durasess.engine.types import Draft
-from durasess.errors import EventRejectedError, WorkspaceNotFoundError
+from durasess.errors import DurasessError, EventRejectedError, WorkspaceNotFoundError
 from durasess.session import call_operations, events, run_operations
 from durasess.session.core import Core, Emission, Operation, draft
 from durasess.session.refusal import refuse
@@ -144,9 +144,9 @@ class ChildEnding:
         self._status: str = "failed"
         self._answer: Any = None
 
-    def look(self, state: SessionState) -> None:
-        """Take status and answer from the child's state."""
-        self._status, self._answer = outcome_of(state)
+    def look(self, child: Core) -> None:
+        """Take status and answer from the child."""
+        self._status, self._answer = outcome_of(child)
 
     def written(self) -> Operation[Receipt]:
         """Say it."""
@@ -156,10 +156,16 @@ class ChildEnding:
         return record(self._core, data, run_id=self._run_id)
 
 
-def outcome_of(state: SessionState) -> tuple[str, Any]:
-    """How a child ended: the status of its last run, or its own, and its last answer."""
+def outcome_of(child: Core) -> tuple[str, Any]:
+    """How a child ended: the status of its last run, or its own, and its last answer, whole: what
+    the child keeps out of line, its parent cannot read."""
+    state = child.state
     status = state.runs[-1].status if state.runs else state.meta.status
-    return status, run_operations.last_answer(state)
+    answer = run_operations.last_answer(state)
+    try:
+        return status, child.resolved(answer)
+    except DurasessError as error:
+        return status, f"[its answer cannot be read: {error}]"
 
 
 def credentials_refused(core: Core, name: str, value: Any) -> None:

@@ -18,6 +18,7 @@ from durasess.session.state import SessionState, ToolState
 from durasess.session.workspace import Workspace
 
 _ROUNDS = 5
+"""Attempts, where others write in the same moment."""
 
 
 def settle_session(core: Core, options: SessionOptions) -> SessionReport:
@@ -58,6 +59,7 @@ def _surroundings(core: Core, options: SessionOptions) -> Surroundings:
         tools=options.tools,
         now=options.clock(),
         settle_writes=workspace.settle,
+        resolved=core.resolved,
         look_at=lambda session_id: _own_child(options.look_at(session_id), core.engine.session_id),
     )
 

@@ -100,9 +100,11 @@ class ToolState(msgspec.Struct, frozen=True, omit_defaults=True):
     `seq`, `started_seq`, `result_seq`, `recovery_seq` are the events that asked for it, started it,
     ended it, and said last what became of it without a result (0 when there is none). `worker_id`
     is that of the writer that runs it, empty for one that owns its session. `operation_id` stays
-    the same when a call is offered again; `attempt` counts its executions. `decision` is what was
-    decided about an unknown outcome. `waits_for` is "approval" or "callback" while `status` is
-    "waiting". `writes` is what a write to the workspace was going to do: `{"path", "before",
+    the same when a call is offered again; `attempt` counts its executions. `reason` and `evidence`
+    say why there is no result and what was found, `decision` what was decided about an unknown
+    outcome, and by whom `decided_by`. `waits_for` is "approval" or "callback" while `status` is
+    "waiting", `prompt` what is asked then, `approved` the answer, None before it. `child` is the
+    session that works for the call. `writes` is what a write to the workspace was going to do: `{"path", "before",
     "after"}`, versions of the file. `masked` are the JSON paths of arguments that were masked
     before they were recorded. A `detached` call was asked for by the program itself (`once`) and
     is in no message.
@@ -199,8 +201,8 @@ class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the model must be told until it has answered: a run was interrupted.
 
     `keys` are calls whose fate was written then: uncertain, never started, waiting, or settled by a
-    verifier; `finished` those of the same message that had ended before. `seqs` are the messages
-    that were there.
+    verifier; `finished` those of the same message that had ended before. `gaps` say in words what
+    of the record could not be read.
     """
 
     run_id: str

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from durasess.errors import EventRejectedError
 from durasess.session.state import Usage
+
+MOST = 2**53
+"""Of what is counted: every reader of JSON has it exactly."""
 
 _PROMPT = ("prompt", "prompt_tokens", "input_tokens")
 _COMPLETION = ("completion", "completion_tokens", "output_tokens")
@@ -28,10 +32,28 @@ def normalized(reported: Any) -> Usage:
         return Usage()
     if isinstance(reported, Usage):
         return reported
+    _check_known(reported)
     prompt = _number(reported, _PROMPT) + sum(_number(reported, (one,)) for one in _BESIDE_PROMPT)
     completion = _number(reported, _COMPLETION)
     total = max(_number(reported, _TOTAL), prompt + completion)
     return Usage(int(prompt), int(completion), int(total), float(_number(reported, _COST)))
+
+
+def _check_known(reported: Any) -> None:
+    """Something that counts nothing is a mistake, not a usage of 0."""
+    if isinstance(reported, Mapping) and not reported:
+        return
+    known = (*_PROMPT, *_COMPLETION, *_TOTAL, *_COST, *_BESIDE_PROMPT)
+    has = reported.__contains__ if isinstance(reported, Mapping) else _attribute_of(reported)
+    if not any(has(name) for name in known):
+        raise EventRejectedError(
+            f"event rejected: usage {reported!r:.80} has none of {', '.join(known)}. Nothing was "
+            "written."
+        )
+
+
+def _attribute_of(reported: Any) -> Callable[[str], bool]:
+    return lambda name: hasattr(reported, name)
 
 
 def _number(reported: Any, names: tuple[str, ...]) -> float:
@@ -46,10 +68,10 @@ def _number(reported: Any, names: tuple[str, ...]) -> float:
                 f"event rejected: usage {name} is {value!r:.60}, expected a number. Nothing was "
                 "written."
             )
-        if not math.isfinite(value) or value < 0:
+        if not 0 <= value <= MOST:
             raise EventRejectedError(
-                f"event rejected: usage {name} is {value!r}, expected 0 or more: usage is recorded "
-                "as deltas. Nothing was written."
+                f"event rejected: usage {name} is {value!r:.60}, expected 0 or more, {MOST} at "
+                "most: usage is recorded as deltas. Nothing was written."
             )
         return value
     return 0
@@ -80,12 +102,12 @@ def _counted(value: Any) -> float:
 
 
 def plus(one: Usage, other: Usage) -> Usage:
-    """The sum."""
+    """The sum, at most as much as a state can hold."""
     return Usage(
-        one.prompt + other.prompt,
-        one.completion + other.completion,
-        one.total + other.total,
-        one.cost + other.cost,
+        min(one.prompt + other.prompt, MOST),
+        min(one.completion + other.completion, MOST),
+        min(one.total + other.total, MOST),
+        min(one.cost + other.cost, sys.float_info.max),
     )
 
 

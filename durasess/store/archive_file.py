@@ -15,9 +15,13 @@ from durasess.engine.files import Files
 from durasess.errors import CorruptionError, SessionNotFoundError, StorageError
 
 _CHUNK = 1 << 20
+"""Bytes that are copied at once."""
+
 _PACKED = frozenset(["meta", "snapshot", "previous", "segment"])
 _FOLDERS = frozenset(["quarantine", "blobs"])
 _LONGEST_NAME = 255
+"""Characters of a file's name."""
+
 _COMMENT = "a durasess session of {count} files"
 """Of the archive: without it a history that was left out looks like one that was pruned."""
 
@@ -141,7 +145,9 @@ class Packed:
         try:
             self._fd = disk.open(path)
         except FileNotFoundError:
-            raise SessionNotFoundError(f"there is no file {path}.", path=path) from None
+            raise SessionNotFoundError(
+                f"there is no file {path}. Give the path of a packed session.", path=path
+            ) from None
         except OSError as error:
             raise StorageError(
                 f"{path} cannot be read: {error}.", path=path, errno=error.errno

@@ -9,6 +9,8 @@ from durasess.engine import paths
 from durasess.engine.files import Files
 
 _BYTES = 64
+"""Of a file that are looked at."""
+
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _BOM = b"\xef\xbb\xbf"
 

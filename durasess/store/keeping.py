@@ -12,6 +12,7 @@ QUARANTINE = ".quarantine"
 """The store's own directory for such copies."""
 
 _CHUNK = 1 << 20
+"""Bytes that are copied at once."""
 
 
 def keep_copy(disk: Files, root: str, session_id: str) -> str:

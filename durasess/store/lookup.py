@@ -13,6 +13,7 @@ from durasess.errors import SessionNotFoundError
 from durasess.store.rows import Row, row_of, rows
 
 _CANDIDATES = 10
+"""Sessions that a message names when several fit."""
 
 
 def find(disk: Files, root: str, text: str) -> str:

@@ -19,6 +19,13 @@ from durasess.errors import (
 from durasess.store import archive_file, rows, staging
 
 
+_TRIES = 10
+"""Attempts to find an id that is free, where others take ids in the same moment."""
+
+_STEM = 120
+"""Characters of the id that a copy's id begins with: with its number it is still an id."""
+
+
 class Packed(msgspec.Struct, frozen=True, kw_only=True):
     """A session that was packed: the file, its size in bytes, the last seq in it, and the names in
     the session's directory that are not durasess's and were left out."""
@@ -127,7 +134,7 @@ def _holds(there: str, packed: str) -> bool:
 
 
 def _published(disk: Files, root: str, built: str, session_id: str, *, now: int, token: str) -> str:
-    for _ in range(10):
+    for _ in range(_TRIES):
         try:
             if session_id == paths.base(built):
                 return staging.publish(disk, built, root)
@@ -155,5 +162,5 @@ def _copied(disk: Files, root: str, built: str, session_id: str, *, now: int, to
 
 def _free_id(disk: Files, root: str, session_id: str) -> str:
     taken = set(disk.listdir(root))
-    stem = session_id[:120]
+    stem = session_id[:_STEM]
     return next(name for number in itertools.count(2) if (name := f"{stem}.{number}") not in taken)

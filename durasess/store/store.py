@@ -168,7 +168,7 @@ class Store(Catalog):
 
         `mode`: "own" for one writer, "shared" for several processes, "read" takes no lock and
         changes nothing. `at_least`: a receipt that it must reach. `workspace`: where the project is
-        now, if it moved. Raises SessionNotFoundError, SessionLockedError, CorruptionError,
+        now, if it moved; a reader records nothing and leaves it as it is. Raises SessionNotFoundError, SessionLockedError, CorruptionError,
         FormatVersionError, StorageError; a failed open changes nothing.
         """
         bound = None if workspace is None else session_operations.workspace_path(workspace)
@@ -294,7 +294,7 @@ class Store(Catalog):
             core, _ = open_core(path, self._options, mode="read")
         except SessionNotFoundError:
             return ChildSeen("not_made")
-        status, answer = session_operations.outcome_of(core.state)
+        status, answer = session_operations.outcome_of(core)
         if status == "running" and not self._is_held(session_id):
             status = "interrupted"
         return ChildSeen(status, answer, core.state.meta.parent)

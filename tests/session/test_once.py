@@ -163,11 +163,12 @@ def test_operation_that_was_decided_is_not_looked_up_as_done(tmp_path, monkeypat
         assert session.once("bad", lambda: 8) == 8
 
 
-def test_result_that_cannot_be_stored_is_raised_and_closes_it_as_failed(tmp_path):
+def test_result_that_cannot_be_stored_is_raised_and_it_never_happens_again(tmp_path):
     with store_at(tmp_path).create("s") as session:
         with pytest.raises(EventRejectedError):
             session.once("o", object)
-        assert session.state.tool_states["once:o"].status == "failed"
+        assert session.state.tool_states["once:o"].decision == "applied"
+        assert session.once("o", lambda: pytest.fail("again")) is None
 
 
 def test_two_sessions_do_not_share_operations(tmp_path):

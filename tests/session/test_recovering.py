@@ -91,7 +91,7 @@ def test_settled_call_is_settled_once(store, outcome):
 
 def test_settling_with_a_word_that_is_none_is_refused(store):
     session = crashed(store).open("s")
-    with session, pytest.raises(EventRejectedError, match="use one of"):
+    with session, pytest.raises(EventRejectedError, match="settle it as one of"):
         session.open_calls[0].settle("maybe")
 
 

@@ -270,3 +270,10 @@ def test_reply_at_the_end_loses_trailing_blanks_for_anthropic_alone():
     context = plan(state_of([user(1), reply(2, "done \n")]))
     assert context.anthropic()["messages"][-1]["content"] == [{"type": "text", "text": "done"}]
     assert context.openai()[-1]["content"] == "done \n"
+
+
+def test_context_whose_messages_are_all_compacted_still_asks() -> None:
+    state = SessionState(seq=9, compactions=[Compaction(seq=9, through=8, summary="told")])
+    context = plan(state)
+    assert [message["role"] for message in context.messages] == ["user"]
+    assert context.anthropic()["messages"] and context.openai_responses()["input"]
