@@ -25,11 +25,13 @@ class Facts(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column's heading; numbers stand to the right. `width` in characters is for a Listing."""
+    """A column's heading; numbers stand to the right. `width` in characters is for a Listing. One
+    that is `whole` is never cut: what is in it is typed again."""
 
     name: str
     right: bool = False
     width: int = 0
+    whole: bool = False
 
 
 class Row(NamedTuple):

@@ -57,7 +57,7 @@ def _blocks(found: Examined) -> Iterator[Block]:
         yield Table("", (Column("open"), Column("mode"), Column("by")), rows)
     for kind in dict.fromkeys(one.kind for one in found.findings):
         yield from _kind(kind, found)
-    if not found.findings:
+    if not found.findings and found.exists:
         yield Facts("", [Fact("findings", "none", "", "good")])
 
 

@@ -50,17 +50,17 @@ def add_to(verbs: options.Verbs) -> None:
         example="durasess import codex ~/.codex/sessions/2026/02/03/rollout-….jsonl",
     )
     parser.add_argument(
-        "format",
-        metavar="FORMAT",
-        nargs="?",
-        choices=(*IMPORTERS, _ANY),
-        default=_ANY,
-        help="codex, pi, claude-code; any (default) for what the file says",
+        "file",
+        metavar="[FORMAT] FILE",
+        nargs="*",
+        help="session files, or directories of them; before them codex, pi, claude-code or "
+        "durasess, where what the file says shall not decide",
     )
-    parser.add_argument("file", metavar="FILE", nargs="*", help="a session file, or a directory")
     parser.add_argument("--all", action="store_true", help="all sessions of the tool, or of all")
     parser.add_argument(
         "--into",
+        "--store",
+        dest="into",
         metavar="DIR",
         help="the store (default: $DURASESS_HOME, else the user's data directory)",
     )
@@ -68,9 +68,12 @@ def add_to(verbs: options.Verbs) -> None:
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Import them all and print; the status is the worst one's."""
-    if chosen.all == bool(chosen.file):
-        raise options.UsageError("say which: give a FORMAT and FILEs, or --all.")
-    found = list(_everywhere(chosen.format) if chosen.all else _named(chosen.format, chosen.file))
+    name, files = _ANY, chosen.file
+    if files and files[0] in (*IMPORTERS, _ANY):
+        name, files = files[0], files[1:]
+    if chosen.all == bool(files):
+        raise options.UsageError("say which: give FILEs, or --all.")
+    found = list(_everywhere(name) if chosen.all else _named(name, files))
     store = Store(chosen.into)
     total = sum(size_of(RealFiles(), path) for path, _ in found)
     with output.progress("import", total, in_bytes=True) as step:
@@ -130,8 +133,14 @@ def _blocks(report: Report) -> Iterator[Block]:
     failed = sum(not one.is_whole for one in report.sessions)
     note = "all of them whole" if not failed else f"{number(failed)} not whole, see above"
     files = count(len(report.sessions), "file")
+    if report.sessions and all(_is_known(one) for one in report.sessions):
+        note = "nothing new"
     yield Facts("", [Fact("imported", files, note if report.sessions else "nothing was found")])
     yield Facts("", [Fact("store", report.store)])
+
+
+def _is_known(one: ImportReport) -> bool:
+    return one.is_whole and not one.lines and bool(one.skipped)
 
 
 def _cells(one: ImportReport) -> tuple[str, ...]:

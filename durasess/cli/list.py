@@ -99,7 +99,7 @@ def _blocks(path: str, found: Listing, masker: Masker) -> Iterator[Block]:
     if found.rows:
         sizes = any(row.size_bytes is not None for row in found.rows)
         columns = [
-            Column("session"),
+            Column("session", whole=True),
             Column("title"),
             Column("status"),
             Column("last event"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Literal, TextIO
 
 from rich import box
 from rich.console import Console, RenderableType
@@ -116,8 +116,15 @@ def _grid(rows: list[Fact]) -> RenderableType:
 
 def _table(block: Table) -> RenderableType:
     table = RichTable(box=box.SIMPLE_HEAD, title=block.title or None, title_justify="left")
-    for column in block.columns:
-        table.add_column(column.name, justify="right" if column.right else "left")
+    for index, column in enumerate(block.columns):
+        justify: Literal["left", "right"] = "right" if column.right else "left"
+        widest = max((len(row.cells[index]) for row in block.rows), default=0)
+        table.add_column(
+            column.name,
+            justify=justify,
+            no_wrap=column.whole,
+            min_width=widest if column.whole else None,
+        )
     for row in block.rows:
         cells = [Text(printable(cell), style=STYLES[row.tone]) for cell in row.cells]
         table.add_row(*cells)

@@ -72,7 +72,7 @@ def _summed_up(by: str, groups: tuple[Group, ...]) -> Iterator[Block]:
 def _listed(found: tuple[IndexedRun, ...]) -> Iterator[Block]:
     if found:
         columns = (
-            *(Column("session"), Column("run"), Column("started"), Column("status")),
+            *(Column("session", whole=True), Column("run"), Column("started"), Column("status")),
             *(Column("time", right=True), Column("tokens", right=True), Column("error")),
         )
         rows = [

@@ -40,6 +40,7 @@ def next_open(found: Inspected, state: SessionState, reducer: Reducer, *, now: i
         tools={},
         now=now,
         settle_writes=workspace.settle,
+        resolved=lambda value: value,
         look_at=lambda session_id: _look_at(found, session_id, now),
     )
     pending = recovery_drafts(state, around)
@@ -70,7 +71,7 @@ def _look_at(found: Inspected, session_id: str, now: int) -> ChildSeen:
     except SessionNotFoundError:
         return ChildSeen("not_made")
     try:
-        status, answer = session_operations.outcome_of(core.state)
+        status, answer = session_operations.outcome_of(core)
     finally:
         core.engine.close()
     if status == "running" and not holders.is_open(files.RealFiles(), path):

@@ -57,8 +57,14 @@ def existing(path: str | None) -> Catalog:
     store = catalog(path)
     if path is not None and not os.path.isdir(store.path):
         raise SessionNotFoundError(
-            f"there is no session at {store.path}, since there is no such directory. Give the "
-            "directory of a store.",
+            f"there is no store at {store.path}: there is no such directory. Give the directory "
+            "that the sessions lie in.",
+            path=store.path,
+        )
+    if os.path.exists(paths.join(store.path, paths.META)):
+        raise SessionNotFoundError(
+            f"{store.path} is a session, no store. Give the directory that it lies in, "
+            f"{paths.parent(store.path)}.",
             path=store.path,
         )
     return store

@@ -89,6 +89,6 @@ def test_file_that_fails_is_status_3_and_the_others_are_imported(
     assert (status, [one["lines"] for one in report["sessions"]]) == (3, [0, 4])
 
 
-@pytest.mark.parametrize("arguments", [[], ["pi"], ["pi", "a.jsonl", "--all"], ["foreign", "x"]])
+@pytest.mark.parametrize("arguments", [[], ["pi"], ["pi", "a.jsonl", "--all"], ["any"]])
 def test_asking_for_nothing_or_too_much_is_status_2(arguments: list[str]) -> None:
     assert main(["import", *arguments]) == 2
