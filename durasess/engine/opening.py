@@ -192,11 +192,11 @@ def _settled_writer(
         _settle(options, found)
         holder = lock.whoami(codec.timestamp(options.settings.clock()))
         lock.write_holder(disk, owner_fd, holder)
+        tenure = Tenure(owner_fd, lock_fd)
+        return Writer(disk, found, options.fold, options.settings, scheduler, tenure, holder)
     except BaseException:
         publishing.give_back(disk, lock_fd)
         raise
-    tenure = Tenure(owner_fd, lock_fd)
-    return Writer(disk, found, options.fold, options.settings, scheduler, tenure, holder)
 
 
 def _settle(options: Options, found: recovery.Recovered) -> None:

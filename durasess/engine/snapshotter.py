@@ -6,6 +6,7 @@ reported and stops nothing.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,8 @@ from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered
 from durasess.engine.state import encode
 from durasess.errors import DurasessError, StorageError
+
+_ATTEMPTS = 3
 
 
 class SnapshotJob:
@@ -170,6 +173,15 @@ class Snapshotter:
             )
         except BaseException as failure:
             error = failure
+        for _ in range(_ATTEMPTS):
+            # Where memory is short for a moment, whoever closes would wait for this for ever.
+            with contextlib.suppress(MemoryError):
+                self._hand_back(job, trailer, error)
+                return
+
+    def _hand_back(
+        self, job: SnapshotJob, trailer: snapshot.Trailer | None, error: BaseException | None
+    ) -> None:
         self._scheduler.submit(
             Ticket(
                 Work(
@@ -183,6 +195,8 @@ class Snapshotter:
         self, job: SnapshotJob, trailer: snapshot.Trailer | None, error: BaseException | None
     ) -> None:
         """In the committer again: swap the files, or report."""
+        if self._job is not job:
+            return
         self._job = None
         if self._abandoned is not None:
             job.ticket.settle(error=self._explained(job, RuntimeError("the handle is gone")))
@@ -199,6 +213,9 @@ class Snapshotter:
             job.ticket.settle(error=self._explained(job, failure))
         else:
             job.ticket.settle(job.place.seq)
+        finally:
+            # Only where what was to be said could not be: whoever waits looks again.
+            job.ticket.settle()
 
     def _swap(self, job: SnapshotJob, trailer: snapshot.Trailer) -> None:
         if self._log.failure is not None:

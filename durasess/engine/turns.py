@@ -25,6 +25,7 @@ from durasess.errors import (
     CorruptionError,
     DurasessError,
     FencedError,
+    SessionFailedError,
     SessionNotFoundError,
 )
 
@@ -181,7 +182,15 @@ class Together:
 
     def _unlock(self) -> None:
         self._is_turn = False
-        self._disk.unlock(self._lock_fd)
+        try:
+            self._disk.unlock(self._lock_fd)
+        except OSError as error:
+            raise SessionFailedError(
+                f"{self._lock_path} could not be unlocked: {error}. No other writer gets a turn "
+                "until this handle is closed; close it and open the session again.",
+                path=self._lock_path,
+                seq=self._log.place.seq,
+            ) from error
 
     def end(self, failure: DurasessError | None) -> None:
         """Say where the log ended, and let others in."""

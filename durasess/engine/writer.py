@@ -68,6 +68,7 @@ class Writer:
         self._owner_path = paths.join(found.claims.directory, paths.OWNER)
         self._closed = False
         self._closing = False
+        self._answered = found.place.seq
         self.failure: DurasessError | None = None
         self.notices: list[str] = []
         self._live, self._log, self._ledger, self._snapshots, self._turns = assemble(
@@ -119,6 +120,8 @@ class Writer:
             try:
                 if not self._closed:
                     self._turns.end(self.failure)
+            except DurasessError as error:
+                self._broken(error)
             finally:
                 self._answer()
 
@@ -188,6 +191,7 @@ class Writer:
         together: list[Ticket] = []
         ids: set[str] = set()
         size = 0
+        self._answered = self._log.place.seq
         try:
             if in_turn:
                 # What was folded behind the last turn may have made one due.
@@ -247,11 +251,14 @@ class Writer:
         """Something unforeseen stopped a commit half way: what is on disk is proven by the next
         open, never by this handle (R11)."""
         if self.failure is None:
+            seq, end = min(self.place.seq, self._answered), self._log.end.seq
+            outcome = f" The outcome of seq {seq + 1} to {end} is unknown." if end > seq else ""
             self.failure = self._log.failure or SessionFailedError(
-                f"{self._directory}: a commit was stopped by {error!r}. Seq {self.place.seq} is "
-                "the last event acknowledged. Close the handle and open the session again.",
+                f"{self._directory}: a commit was stopped by {error!r}. Seq {seq} is the last "
+                f"event acknowledged.{outcome} Close the handle and open the session again.",
                 path=self._directory,
-                seq=self.place.seq,
+                seq=seq,
+                unknown=(seq + 1, end) if end > seq else None,
             )
             self.failure.__cause__ = error
 
@@ -303,6 +310,8 @@ class Writer:
             self.failure = error
             settle_together([(ticket, None, error) for ticket, _, _ in waiting])
             return
+        if not self._turns.answers_at_end:
+            self._answered = self._log.place.seq
         if is_published:
             self._snapshot_when_due()
 

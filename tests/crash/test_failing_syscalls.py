@@ -1,0 +1,154 @@
+"""System calls of a real process fail: each once and for ever, with the errors a disk has. What the
+process was told is compared with what a healthy disk shows afterwards.
+
+strace makes the nth call of the committer's thread fail without executing it. Run as a program,
+this file is the process that is traced. The suite takes a sample, `DURASESS_TIER=full` every call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import portalocker
+import pytest
+
+from durasess import DurasessError, Engine
+from durasess.engine.files import RealFiles
+from durasess.engine.verify import verify
+from tests.support.capabilities import unavailable
+from tests.support.tiers import FULL
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 60
+assert portalocker, "imported here, so that no import of the traced thread fails instead"
+
+
+class Case(NamedTuple):
+    """`calls` of this name are made to fail with each of `codes`, from the first on."""
+
+    name: str
+    calls: int
+    codes: tuple[str, ...]
+
+
+CASES = (
+    Case("pwrite64", 24, ("EIO", "ENOSPC", "EDQUOT", "retval=7")),
+    Case("fdatasync", 12, ("EIO", "ENOSPC")),
+    Case("fsync", 8, ("EIO", "ENOSPC")),
+    Case("openat", 30, ("EMFILE", "EACCES", "EROFS")),
+    Case("rename", 8, ("EIO", "EROFS", "EINTR")),
+    Case("mkdir", 2, ("EROFS", "ENOSPC")),
+    Case("ftruncate", 4, ("EIO",)),
+    Case("flock", 4, ("EINTR", "EIO")),
+    Case("pread64", 20, ("EIO",)),
+    Case("lseek", 8, ("EIO",)),
+    Case("close", 20, ("EIO",)),
+)
+
+
+def opened(path: Path, **more: Any) -> Engine:
+    settings: dict[str, Any] = {"segment_bytes": 600, "snapshot_every": 10_000}
+    return Engine.open(
+        path, initial=list, apply=lambda state, event: [*state, event.data], **settings, **more
+    )
+
+
+def work(path: Path) -> None:
+    """Appends, a snapshot, a second life; says what was acknowledged, refused and unknown."""
+    said: dict[str, Any] = {"acked": [], "refused": [], "errors": []}
+    for life in range(2):
+        engine = None
+        try:
+            engine = opened(path)
+            for n in range(life * 10, life * 10 + 4):
+                said["refused"].append(n)
+                engine.append("n", n)
+                said["acked"].append(said["refused"].pop())
+            engine.snapshot()
+        except DurasessError as error:
+            said["errors"].append(type(error).__name__)
+            if getattr(error, "unknown", None) or type(error).__name__ == "FencedError":
+                said["refused"] = said["refused"][:-1]
+        with contextlib.suppress(DurasessError):
+            if engine is not None:
+                engine.close()
+    print(json.dumps(said))
+
+
+@pytest.fixture(scope="module")
+def strace() -> list[str]:
+    """The command, when it works here."""
+    program = shutil.which("strace")
+    if program is None:
+        unavailable("strace is not installed")
+    command = [program, "-f", "--seccomp-bpf", "-o", os.devnull]
+    probe = [*command, "-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=1", "true"]
+    if subprocess.run(probe, capture_output=True).returncode:
+        unavailable("strace cannot trace here")
+    return command
+
+
+def faults(case: Case) -> Iterator[str]:
+    """What strace is told to inject; in the suite each code where its turn comes."""
+    step = 1 if FULL else max(1, case.calls // 2)
+    for turn, nth in enumerate(range(1, case.calls + 1, step)):
+        codes = case.codes if FULL else [case.codes[turn % len(case.codes)]]
+        for code in codes:
+            what = code if code.startswith("retval") else f"error={code}"
+            yield f"{what}:when={nth}"
+            if FULL or turn == 1:
+                yield f"{what}:when={nth}+"
+
+
+def problem(strace: list[str], path: Path, name: str, fault: str) -> str | None:
+    """What is wrong with a process whose calls fail so."""
+    # A launcher script in front of the interpreter would be traced too.
+    python = os.path.realpath(sys.executable)
+    inject = ["-e", f"trace={name}", "-e", f"inject={name}:{fault}"]
+    done = subprocess.run(
+        [*strace, *inject, python, __file__, str(path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    if "durasess" not in done.stdout + done.stderr and not done.stdout.startswith("{"):
+        # The interpreter itself did not come up.
+        return None
+    if done.returncode or not done.stdout.startswith("{"):
+        return f"it ended with {done.returncode}: {done.stderr[-300:]}"
+    said = json.loads(done.stdout)
+    with opened(path) as engine:
+        found = list(engine.state)
+    if set(said["acked"]) - set(found):
+        return f"acknowledged {said['acked']}, found {found}"
+    if set(said["refused"]) & set(found):
+        return f"refused {said['refused']}, found {found}"
+    if sorted(set(found)) != found:
+        return f"found {found}"
+    damage = verify(str(path), files=RealFiles()).damage
+    return f"damage: {damage}" if damage else None
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_system_call_that_fails_loses_nothing(
+    tmp_path: Path, strace: list[str], case: Case
+) -> None:
+    bad = []
+    for number, fault in enumerate(faults(case)):
+        found = problem(strace, tmp_path / f"s{number}", case.name, fault)
+        if found is not None:
+            bad.append(f"{case.name} {fault}: {found}")
+    assert bad == []
+
+
+if __name__ == "__main__":
+    work(Path(sys.argv[1]))

@@ -1,0 +1,45 @@
+"""Mutated bytes for every reader: it reads them or refuses with a documented error (P3).
+
+The suite takes a small fixed sample of what `python -m tools.fuzz_readers` does for as long as it
+is let; docs/ledger.md has the totals.
+"""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+
+from durasess.engine import codec
+from tests.support.tiers import FULL
+from tools import fuzz_readers
+
+EXECUTIONS = 20_000 if FULL else 200
+
+
+@pytest.mark.parametrize("target", fuzz_readers.TARGETS)
+def test_mutated_file_is_read_or_refused_with_a_documented_error(target: str) -> None:
+    totals = fuzz_readers.run(target, seed=1, executions=EXECUTIONS)
+    assert totals.executions == EXECUTIONS
+    assert list(totals.failures) == []
+
+
+def test_most_mutated_segments_are_refused() -> None:
+    """Else the fuzzer would not come to what it is for."""
+    totals = fuzz_readers.run("segment", seed=2, executions=100)
+    assert totals.refused > 50
+
+
+def test_checksums_are_made_to_fit() -> None:
+    [seed, *_] = fuzz_readers.corpus("segment").seeds
+    assert fuzz_readers.with_checksums(seed.rstrip(b"\t")) == seed.rstrip(b"\t")
+
+
+def test_undocumented_error_is_a_failure() -> None:
+    found = fuzz_readers.corpus("segment")
+    read = fuzz_readers.reader("segment", found)
+    with (
+        mock.patch.object(codec, "check", side_effect=KeyError("planted")),
+        pytest.raises(KeyError, match="planted"),
+    ):
+        read(found.seeds[0])
