@@ -13,7 +13,7 @@ from durasess.cli.blocks import Block, Fact, Facts
 from durasess.cli.blocks import count as counted
 from durasess.engine import paths
 from durasess.errors import SessionNotFoundError
-from durasess.store import beginning
+from durasess.store import placement
 
 if TYPE_CHECKING:
     from durasess.cli.masking import Masker
@@ -116,7 +116,7 @@ def directory(text: str) -> str:
     session's id. What is no path here but the id of a session in the default store is that one."""
     path = os.path.realpath(os.path.expanduser(text))
     if not os.path.lexists(path) and paths.session_id_problem(text) is None:
-        in_store = os.path.join(_default_store(), text)
+        in_store = os.path.join(placement.root_of(None), text)
         if os.path.isdir(in_store):
             return os.path.realpath(in_store)
     return path
@@ -126,15 +126,10 @@ def not_there(text: str, path: str) -> SessionNotFoundError:
     """The error for what the user gave as a path or an id, where there is nothing."""
     looked = ""
     if paths.session_id_problem(text) is None:
-        looked = f", nor one with this id in the default store, {_default_store()}"
+        looked = f", nor one with this id in the default store, {placement.root_of(None)}"
     return SessionNotFoundError(
         f"there is no session at {path}{looked}. Give the path of its directory.", path=path
     )
-
-
-def _default_store() -> str:
-    named = os.environ.get("DURASESS_HOME") or beginning.data_directory()
-    return os.path.abspath(os.path.expanduser(named))
 
 
 def positive(text: str) -> int:

@@ -103,11 +103,11 @@ class Rollout:
             yield Mapped(line, drafts, taken=(part,))
 
     def aside(self, line: Line, reason: str) -> Mapped:
-        """A line that is no part of the conversation. Inside a reply it comes behind it."""
+        """A line that is no part of the conversation."""
         return kept(line, reason)
 
     def start(self, line: Line) -> Any:
-        """Something that is not of the reply comes; its time."""
+        """The time of a line, at which what is open ends if nothing comes behind it."""
         self.at = line.item.get("timestamp")
         return self.at
 
@@ -134,7 +134,7 @@ class Rollout:
         return [], False
 
     def beside(self, mapped: Mapped) -> Maps:
-        """It does not end a reply."""
+        """What comes between the items of a reply does not end it, and is told behind it."""
         if self.reply is None:
             yield mapped
         else:

@@ -21,6 +21,7 @@ from durasess.interop.resolving import Resolver
 from durasess.interop.survey import changed_calls, dated_events, plain_data
 from durasess.session import usage
 from durasess.session.masking import Masker
+from durasess.session.pairing import CALL_EVENTS
 from durasess.session.reducer import Reducer
 from durasess.session.residency import is_hidden
 from durasess.session.state import Partial, SessionState
@@ -31,17 +32,6 @@ WINDOW = 250
 
 WINDOW_CHARACTERS = 4_000_000
 """And so many characters in them, about."""
-
-_CALLS = frozenset(
-    [
-        "approval_requested",
-        "approval_decided",
-        "callback_requested",
-        "tool_started",
-        "tool_result",
-        "tool_recovery",
-    ]
-)
 
 
 def entries(session: SessionView, overview: Overview, masker: Masker) -> Iterator[Entry]:
@@ -143,7 +133,7 @@ class _Conversation:
                 pass
             case "run_finished":
                 self._run_finished(event, before)
-            case kind if kind in _CALLS:
+            case kind if kind in CALL_EVENTS:
                 self._called(event, before)
             case _:
                 self._mark(event)

@@ -10,7 +10,7 @@ from durasess.engine import codec
 from durasess.engine.types import LineError
 from durasess.interop.importer import Line
 from durasess.session.core import Mask
-from durasess.session.masking import is_credential_name, mask_secrets
+from durasess.session.masking import SHORTEST, is_credential_name, mask_secrets
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -54,10 +54,6 @@ class Decoding:
         return found.value, found.paths
 
 
-_SHORTEST = 8
-"""Characters of the shortest text that may hold a secret."""
-
-
 def _may_hold_secrets(value: Any) -> bool:
     """One look at all texts together instead of one at each. A line feed between them is for every
     shape what the end of a text is."""
@@ -67,7 +63,7 @@ def _may_hold_secrets(value: Any) -> bool:
         one = waiting.pop()
         kind = type(one)
         if kind is str:
-            if len(one) >= _SHORTEST:
+            if len(one) >= SHORTEST:
                 found.append(one)
         elif kind is dict:
             for key in one:

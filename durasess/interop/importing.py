@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-import msgspec
-
 from durasess.engine import codec
 from durasess.engine.files import RealFiles
 from durasess.errors import DurasessError, EventRejectedError, StorageError
@@ -238,9 +236,3 @@ def _is_unchanged(file: ForeignFile, before: Position, report: ImportReport) -> 
 
 def _uncertain(core: Core) -> int:
     return sum(call.status == "uncertain" for call in core.state.tool_states.values())
-
-
-def as_plain(report: ImportReport) -> dict[str, Any]:
-    """The report as JSON values."""
-    plain: dict[str, Any] = msgspec.to_builtins(report)
-    return plain

@@ -28,6 +28,7 @@ from durasess.interop.survey import events_of
 from durasess.session import events
 from durasess.session.masking import Masker
 from durasess.session.migrations import MIGRATIONS
+from durasess.session.pairing import call_key, call_place
 from durasess.session.view import SessionView
 
 FORMAT = "durasess.events"
@@ -208,9 +209,8 @@ class Renumbering:
 
     def _key(self, key: str) -> str:
         """`seq.index` of a call that a message asked for; other keys have no seq in them."""
-        seq, dot, index = key.partition(".")
-        is_call = dot and index.isascii() and index.isdigit() and seq.isascii() and seq.isdigit()
-        return f"{self.seq(int(seq))}.{index}" if is_call else key
+        place = call_place(key)
+        return call_key(self.seq(place[0]), place[1]) if place is not None else key
 
     def seq(self, old: int) -> int:
         """The new seq of an event; of one that is missing, that of the one before it."""

@@ -29,6 +29,7 @@ from durasess.interop.importer import (
     text,
 )
 from durasess.session import events
+from durasess.session.pairing import call_place
 
 
 class OwnLines:
@@ -121,9 +122,9 @@ class _Reading:
         for name in ("to", "through"):
             if type(data.get(name)) is int:
                 data[name] = AtLine(self._line_of(data[name]))
-        seq, dot, index = str(data.get("key", "")).partition(".")
-        if dot and seq.isascii() and seq.isdigit() and index.isascii() and index.isdigit():
-            data["key"] = KeyOf(self._line_of(int(seq)), int(index))
+        place = call_place(str(data.get("key", "")))
+        if place is not None:
+            data["key"] = KeyOf(self._line_of(place[0]), place[1])
 
     def _line_of(self, seq: int) -> int:
         """The line of an event, or of the last one before it; 0 when there is none."""

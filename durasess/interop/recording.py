@@ -20,6 +20,7 @@ from durasess.interop.importer import AtLine, Identity, KeyOf, Mapped
 from durasess.interop.tally import Tally
 from durasess.session import out_of_line
 from durasess.session.core import Core
+from durasess.session.pairing import call_key
 
 POSITION = "durasess.import"
 """The name in custom_state under which a session says how far its file was read."""
@@ -146,7 +147,7 @@ class Recording:
                 data[name] = max(self._seq_of(data[name].line), 1)
         if isinstance(data.get("key"), KeyOf):
             key: KeyOf = data["key"]
-            data["key"] = f"{self._seq_of(key.line)}.{key.call}"
+            data["key"] = call_key(self._seq_of(key.line), key.call)
         if mapped is not None:
             data[FOREIGN] = [entry_of(mapped, data)]
             if mapped.why and not mapped.again:

@@ -44,11 +44,6 @@ class Timeline:
         self._open: dict[KeyOf, _Asked] = {}
         self._asked: dict[str, list[_Asked]] = {}
 
-    @property
-    def has_open_calls(self) -> bool:
-        """Whether a call has no result so far."""
-        return bool(self._open)
-
     def begin(self, at: Any, request: Any = None) -> list[Draft]:
         """A run; one that is open was interrupted. Without a request it goes on with what the last
         one left."""

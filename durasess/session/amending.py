@@ -8,17 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from durasess.engine import codec
-from durasess.engine.engine import Engine
-from durasess.engine.lock import whoami
 from durasess.engine.types import Draft
-from durasess.errors import CorruptionError
-from durasess.session import events, selfcheck
-from durasess.session.core import Core
-from durasess.session.migrations import MIGRATIONS
+from durasess.session.engines import open_engine
 from durasess.session.options import SessionOptions
-from durasess.session.reducer import Reducer
-from durasess.session.report import summary
 from durasess.session.state import SessionState
 from durasess.session.validation import validate
 
@@ -37,27 +29,11 @@ def amend(
     Nothing is written when it makes nothing. Raises what opening for writing raises, a
     SessionLockedError that names the holder among them, and EventRejectedError.
     """
-    reducer = Reducer(resident_messages=options.resident_messages, custom=options.custom)
-    engine = Engine.open(
-        path,
-        initial=reducer.initial,
-        apply=reducer.apply,
-        create=False,
-        snapshot_every=_NEVER,
-        validate=validate,
-        schema_version=events.SCHEMA_VERSION,
-        migrations=MIGRATIONS,
-        state_type=SessionState,
-        summary=summary,
-        check=lambda state, seq: _check(path, state, seq),
-        clock=options.clock,
-        files=options.files,
-        scheduler=options.scheduler() if options.scheduler is not None else None,
-    )
+    core = open_engine(path, options, validate=validate, custom=None, snapshot_every=_NEVER)
+    engine = core.engine
     try:
         made = drafts(engine.state)
         if made:
-            core = _core(engine, reducer, options)
             prepared = [core.prepared(one) for one in made]
             for first in range(0, len(prepared), _BATCH):
                 engine.append_many(prepared[first : first + _BATCH])
@@ -68,26 +44,3 @@ def amend(
     finally:
         # It is sealed; a close would think of a snapshot.
         engine.abandon()
-
-
-def _core(engine: Engine, reducer: Reducer, options: SessionOptions) -> Core:
-    holder = whoami(codec.timestamp(options.clock()))
-    return Core(
-        engine,
-        reducer,
-        options.tools,
-        mask=options.mask,
-        blob_bytes=options.blob_bytes,
-        worker={"worker_id": "", "pid": holder.pid},
-        clock=options.clock,
-    )
-
-
-def _check(path: str, state: SessionState, seq: int) -> None:
-    found = selfcheck.findings(state, seq)
-    if found:
-        raise CorruptionError(
-            f"{path}: the recovered state contradicts itself: {'; '.join(found[:5])}. Nothing was "
-            "written. Look at it with `durasess inspect`.",
-            path=path,
-        )

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self
 
-from durasess.session import call_operations
+from durasess.session import call_operations, once_operations
 from durasess.session.core import Core
 from durasess.session.endings import ENDS_THE_HANDLE, call_ending
 from durasess.session.started_call import StartedCall
@@ -96,12 +96,12 @@ async def once(
     """See `AsyncRun.once`."""
     declared = tool or core.tools.get(name) or Tool(name=name)
     begun = await core.run_async(
-        call_operations.start_once(
+        once_operations.start_once(
             core, run_id, operation_id, name=name, tool=declared, arguments=arguments
         )
     )
     if isinstance(begun, int):
-        return call_operations.recorded_output(core, begun)
+        return once_operations.recorded_output(core, begun)
     try:
         output = await function()
     except Exception as error:
@@ -113,4 +113,4 @@ async def once(
             await core.run_async(call_operations.unknown(core, begun, reason, by="interrupt"))
         raise
     await core.run_async(call_operations.finish(core, begun, output, ok=True))
-    return call_operations.recorded_output(core, core.state.operations[operation_id])
+    return once_operations.recorded_output(core, core.state.operations[operation_id])

@@ -93,6 +93,7 @@ class AsyncRun:
         except Exception:
             raise
         except BaseException:
+            self._core.unended.add(self.run_id)
             self._ended = True
             raise
         self._ended = True

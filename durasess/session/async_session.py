@@ -207,8 +207,7 @@ class AsyncSession(SessionView):
 
     async def configure(self, **config: Any) -> Receipt:
         """Merge into `state.runtime_config`; None removes a key. Credentials are refused."""
-        for name, value in config.items():
-            session_operations.credentials_refused(self._core, name, value)
+        session_operations.refuse_credentials(self._core.mask_arguments(config))
         return await self._record(events.ConfigChanged(config=config))
 
     async def system(self, content: Any, *, name: str = "prompt") -> Receipt:
@@ -232,7 +231,7 @@ class AsyncSession(SessionView):
 
     async def set_state(self, name: str, value: Any) -> Receipt:
         """`custom_state[name] = value`; None removes it. Credentials are refused."""
-        session_operations.credentials_refused(self._core, name, value)
+        session_operations.refuse_credentials(self._core.mask_arguments({name: value}))
         return await self._record(events.StateSet(name=name, value=value))
 
     async def set_checkpoint(self, *, dispatched: int | None = None, next: Any = None) -> Receipt:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from durasess.session import call_operations
+from durasess.session import call_operations, once_operations
 from durasess.session.core import Core
 from durasess.session.endings import ENDS_THE_HANDLE, call_ending
 from durasess.session.started_call import StartedCall
@@ -102,12 +102,12 @@ def once(
     """See `Run.once`."""
     declared = tool or core.tools.get(name) or Tool(name=name)
     begun = core.run(
-        call_operations.start_once(
+        once_operations.start_once(
             core, run_id, operation_id, name=name, tool=declared, arguments=arguments
         )
     )
     if isinstance(begun, int):
-        return call_operations.recorded_output(core, begun)
+        return once_operations.recorded_output(core, begun)
     try:
         output = function()
     except Exception as error:
@@ -119,4 +119,4 @@ def once(
             core.run(call_operations.unknown(core, begun, reason, by="interrupt"))
         raise
     core.run(call_operations.finish(core, begun, output, ok=True))
-    return call_operations.recorded_output(core, core.state.operations[operation_id])
+    return once_operations.recorded_output(core, core.state.operations[operation_id])

@@ -10,11 +10,11 @@ import traceback
 from typing import Any
 
 from durasess.engine.types import Draft
-from durasess.errors import DurasessError, EventRejectedError, OutcomeUnknownError
+from durasess.errors import DurasessError, EventRejectedError
 from durasess.session import events
 from durasess.session.core import Core, Emission, Operation, draft
 from durasess.session.endings import error_text
-from durasess.session.pairing import detached_key, find_call
+from durasess.session.pairing import find_call
 from durasess.session.refusal import refuse
 from durasess.session.state import SessionState, ToolState
 from durasess.session.tools import Tool
@@ -54,7 +54,39 @@ def start(
     core: Core, run_id: str, call_id: str, *, tool: Tool | None, writes: list[dict[str, Any]]
 ) -> Operation[ToolState]:
     """Say that the call begins; when this returns, that is durable and the effect may happen."""
-    call = find(core, call_id, ("pending",))
+    while True:
+        call = find(core, call_id, ("pending",))
+        if call is not None:
+            _check_arguments(core, call)
+        one = _started(core, run_id, call_id, call, tool=tool, writes=writes)
+        try:
+            return (yield from begin(core, call.key if call is not None else "", one))
+        except EventRejectedError:
+            # Of calls with the same id, somebody else began this one in this moment.
+            other = _find(core.state, call_id, ("pending",))
+            if call is None or other is None or other.key == call.key:
+                raise
+
+
+def _check_arguments(core: Core, call: ToolState) -> None:
+    """Arguments that were secrets are in no record: a tool would get the masks for them."""
+    if call.masked and call.status == "pending" and call.key not in core.originals:
+        refuse(
+            f"the call {call.call_id!r:.80} cannot run here: {len(call.masked)} of its arguments "
+            "were secrets and are not recorded",
+            "settle or answer it, and let the model ask anew",
+        )
+
+
+def _started(
+    core: Core,
+    run_id: str,
+    call_id: str,
+    call: ToolState | None,
+    *,
+    tool: Tool | None,
+    writes: list[dict[str, Any]],
+) -> Draft:
     if call is not None and tool is None:
         tool = core.tools.get(call.name)
     data = events.ToolStarted(
@@ -66,11 +98,10 @@ def start(
         writes=writes,
         worker_id=core.engine.worker_id,
     )
-    one = draft(data, run_id=run_id, call_id=call.call_id if call else call_id)
-    return (yield from _begin(core, data.key, one))
+    return draft(data, run_id=run_id, call_id=call.call_id if call else call_id)
 
 
-def _begin(core: Core, key: str, one: Draft) -> Operation[ToolState]:
+def begin(core: Core, key: str, one: Draft) -> Operation[ToolState]:
     """Write a `tool_started`. Where the caller is interrupted while it waits for that, the body
     will never run, and that is said."""
     before = core.state.seq
@@ -236,86 +267,3 @@ def settle(
     yield Emission([draft(data, run_id=run_id, call_id=name)])
     assert call is not None
     return core.state.tool_states.get(call.key, call)
-
-
-def start_once(
-    core: Core, run_id: str, operation_id: str, *, name: str, tool: Tool, arguments: Any
-) -> Operation[ToolState | int]:
-    """Begin an operation that must happen once; the seq of its result when it did already.
-    OutcomeUnknownError when it was begun and nobody knows what became of it."""
-    if core.mask_arguments(operation_id).paths:
-        refuse(
-            "the id of the operation looks like a secret, which is not recorded, so nobody could "
-            "find the operation again",
-            "make the id of something else, or of its hash",
-        )
-    core.engine.refresh()
-    key = detached_key(operation_id)
-    while True:
-        seq = recorded_seq(core, operation_id)
-        if seq is not None:
-            return seq
-        call = core.state.tool_states.get(key)
-        if call is not None and _is_unknown(call):
-            raise _unknown_outcome(core, operation_id, call)
-        data = events.ToolStarted(
-            key=key,
-            operation_id=operation_id,
-            effect=tool.effect,
-            timeout_s=tool.timeout_s,
-            attempt=call.attempt + 1 if call is not None else 1,
-            worker_id=core.engine.worker_id,
-            detached=True,
-            name=name,
-            arguments=arguments,
-        )
-        try:
-            return (yield from _begin(core, key, draft(data, run_id=run_id, call_id=key)))
-        except EventRejectedError:
-            # Somebody else began it in this moment, or it is refused for what it is.
-            if core.state.tool_states.get(key) == call:
-                raise
-
-
-def _is_unknown(call: ToolState) -> bool:
-    """Begun, and what became of it is not known, or was given up."""
-    return call.status in ("running", "uncertain", "waiting") or call.decision == "abandoned"
-
-
-def _unknown_outcome(core: Core, operation_id: str, call: ToolState) -> OutcomeUnknownError:
-    found = call.decision or call.status
-    return OutcomeUnknownError(
-        f"{core.engine.path}: operation {operation_id!r} was started at seq {call.started_seq} "
-        f"({call.started_at}) and has no result: it is {found}. It is not run again by itself. "
-        "Look at the world, then settle it (open_calls: settle, rerun), or use another operation "
-        "id.",
-        path=core.engine.path,
-        seq=call.started_seq,
-    )
-
-
-def recorded_seq(core: Core, operation_id: str) -> int | None:
-    """The seq of the result of an operation. Those that the state has no room for are looked up in
-    the log."""
-    state = core.state
-    seq = state.operations.get(operation_id)
-    if seq is not None or not state.operations_left_out:
-        return seq
-    key = detached_key(operation_id)
-    for event in core.engine.events():
-        if event.call_id == key and _ends_operation(event.type, event.data):
-            seq = event.seq
-    return seq
-
-
-def _ends_operation(kind: str, data: Any) -> bool:
-    if not isinstance(data, dict):
-        return False
-    if kind == "tool_recovery":
-        return data.get("outcome") == "applied"
-    return kind == "tool_result" and data.get("ok", True) is True
-
-
-def recorded_output(core: Core, seq: int) -> Any:
-    """The result of an operation as it was recorded."""
-    return core.resolved(core.event_at(seq).data.get("output"))

@@ -69,6 +69,11 @@ async def in_thread(function: Callable[[], T]) -> T:
     return await asyncio.to_thread(function)
 
 
+def masked_with(mask: Mask | None, value: Any) -> Masked:
+    """A value without its secrets; as it is where nothing is masked."""
+    return Masked(value, []) if mask is None else mask(values.plain(value))
+
+
 class Emission(NamedTuple):
     """Events to be written as one batch; without any, what was handed over before is waited for."""
 
@@ -95,8 +100,9 @@ class Core:
     """An open engine with all that a session adds to what it writes and reads.
 
     `originals` are arguments of calls as they were before they were masked, by key: a running tool
-    gets them, the record does not. `recover()` says what became of what a dead worker left, and
-    whether there was anything. `clock()` is in nanoseconds since 1970.
+    gets them, the record does not. `unended` are ids of runs that nobody works on here though they
+    may still be open: who began or ended them was interrupted. `recover()` says what became of what
+    a dead worker left, and whether there was anything. `clock()` is in nanoseconds since 1970.
     """
 
     def __init__(
@@ -116,6 +122,7 @@ class Core:
         self.worker = worker
         self.clock = clock
         self.originals: dict[str, Any] = {}
+        self.unended: set[str] = set()
         self.recover: Callable[[], bool] = lambda: False
         self._mask = mask
         self._blob_bytes = blob_bytes
@@ -236,9 +243,7 @@ class Core:
 
     def mask_arguments(self, arguments: Any) -> Masked:
         """What is recorded of a call's arguments."""
-        if self._mask is None:
-            return Masked(arguments, [])
-        return self._mask(values.plain(arguments))
+        return masked_with(self._mask, arguments)
 
     def resolved(self, value: Any) -> Any:
         """A value with what is out of line put back into it, read and verified."""
@@ -251,8 +256,8 @@ class Core:
                 return event
         except ValueError as error:
             raise StorageError(
-                f"{self.engine.path}: seq {seq} was pruned: {error}. It is in no file any more; take "
-                "it from a copy of the session.",
+                f"{self.engine.path}: seq {seq} was pruned: {error}. Look for it in a copy of "
+                "the session.",
                 path=self.engine.path,
                 seq=seq,
             ) from error

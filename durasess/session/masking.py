@@ -17,9 +17,9 @@ from durasess.session.secret_shapes import (
     is_placeholder,
 )
 
-__all__ = ("MASK", "Masked", "Masker", "is_credential_name", "mask_secrets")
+__all__ = ("MASK", "SHORTEST", "Masked", "Masker", "is_credential_name", "mask_secrets")
 
-_SHORTEST = 8
+SHORTEST = 8
 """Characters of the shortest text that is looked at."""
 
 _MOST_PASSES = 8
@@ -136,7 +136,7 @@ class Masker:
 
 def _masked_text(text: str) -> tuple[str, int]:
     """The text and how many secrets were in it."""
-    if len(text) < _SHORTEST:
+    if len(text) < SHORTEST:
         return text, 0
     count = 0
     for _ in range(_MOST_PASSES):

@@ -11,10 +11,31 @@ from collections.abc import Collection
 
 from durasess.session.state import OPEN_CALLS, SessionState, ToolState
 
+CALL_EVENTS = frozenset(
+    [
+        "approval_requested",
+        "approval_decided",
+        "callback_requested",
+        "tool_started",
+        "tool_result",
+        "tool_recovery",
+    ]
+)
+"""Types of events that are about one call, each."""
+
 
 def call_key(seq: int, index: int) -> str:
     """The key of an assistant message's call: unique in the session."""
     return f"{seq}.{index}"
+
+
+def call_place(key: str) -> tuple[int, int] | None:
+    """The seq and the index that a key was made of; None for one without a message, and for what is
+    no key."""
+    seq, dot, index = key.partition(".")
+    numbers = seq + index
+    is_made = seq and dot and index and numbers.isascii() and numbers.isdigit()
+    return (int(seq), int(index)) if is_made else None
 
 
 def detached_key(operation_id: str) -> str:

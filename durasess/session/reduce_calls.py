@@ -126,8 +126,9 @@ def tool_result(
 
 
 def _remembered(state: SessionState, call: ToolState, seq: int) -> SessionState:
-    """`once` never runs an operation again that has a result."""
-    if not call.detached or call.status != "completed":
+    """`once` never runs an operation again that has a result, or that was given up."""
+    is_over = call.status == "completed" or call.decision == "abandoned"
+    if not call.detached or not is_over:
         return state
     kept = {**state.operations, call.operation_id: seq}
     left = len(kept) - OPERATIONS_KEPT

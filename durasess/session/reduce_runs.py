@@ -242,7 +242,7 @@ def context_compacted(
     compaction = state.compaction
     if compaction is not None and data.through <= compaction.through:
         return state
-    made = Compaction(event.seq, data.through, data.summary, state.open_run is not None)
+    made = Compaction(event.seq, data.through, data.summary)
     kept = [*state.compactions, made]
     left = len(kept) - COMPACTIONS_KEPT
     state = replace(
@@ -270,10 +270,25 @@ def rewound(state: SessionState, event: Event, data: events.Rewound, resident: i
             state = replace(state, older_since=after + 1)
     if state.partial is not None:
         state = replace(state, partial=None)
-    notice = state.notice if state.notice is None or state.notice.seq <= data.to else None
     return replace(
         state,
         compactions=compactions,
-        notice=notice,
+        notice=_still_told(state, event, data.to),
         hidden=hide(state.hidden, data.to + 1, event.seq),
     )
+
+
+def _still_told(state: SessionState, event: Event, to: int) -> Notice | None:
+    """What the model must know behind a rewind: calls whose message was taken back, and whose
+    effect may have happened all the same (P9)."""
+    notice = state.notice if state.notice is not None and state.notice.seq <= to else None
+    unknown = [
+        call for call in state.tool_states.values() if call.status == "uncertain" and call.seq > to
+    ]
+    if not unknown:
+        return notice
+    keys = [call.key for call in unknown]
+    if notice is not None:
+        return replace(notice, keys=list(dict.fromkeys([*notice.keys, *keys])))
+    reason = f"what was said behind seq {to} was taken back, what was done was not"
+    return Notice(unknown[-1].run_id, event.seq, reason, keys)

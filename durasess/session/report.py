@@ -9,7 +9,6 @@ import msgspec
 from durasess.engine.types import Recovery
 from durasess.session.state import SessionState, ToolState
 
-
 _TITLE_CHARACTERS = 80
 """Of the first request, which stands for a title that nobody gave."""
 

@@ -98,6 +98,7 @@ class Run:
         except Exception:
             raise
         except BaseException:
+            self._core.unended.add(self.run_id)
             self._ended = True
             raise
         self._ended = True

@@ -39,14 +39,32 @@ def start(
             yield from _begin(core, draft(data, run_id=chosen))
         except EventRejectedError:
             is_stale = run_id is None and chosen != _next_run_id(core.state)
-            if not is_stale and not (core.state.open_run is not None and core.recover()):
+            if not (is_stale or (yield from _end_unended(core)) or _recovered(core)):
                 raise
             continue
+        core.unended.discard(chosen)
         return chosen
     raise EventRejectedError(
         f"event rejected: others began runs in each of {_TRIES} attempts. Nothing was written; try "
         "again."
     )
+
+
+def _end_unended(core: Core) -> Operation[bool]:
+    """Whether the run that is open was this handle's own, and is ended now: whoever was to do that
+    was interrupted, and again while it was written down."""
+    run = core.state.open_run
+    if run is None or run.run_id not in core.unended or run.worker != core.worker:
+        return False
+    core.unended.discard(run.run_id)
+    yield from finish(
+        core, run.run_id, "interrupted", error="", reason="interrupted while it ended"
+    )
+    return True
+
+
+def _recovered(core: Core) -> bool:
+    return core.state.open_run is not None and core.recover()
 
 
 def _next_run_id(state: SessionState) -> str:
@@ -64,6 +82,7 @@ def _begin(core: Core, one: Draft) -> Operation[None]:
     except (Exception, GeneratorExit):
         raise
     except BaseException:
+        core.unended.add(one.run_id or "")
         with contextlib.suppress(DurasessError):
             yield Emission([])
             run = core.state.open_run
@@ -156,6 +175,7 @@ def finish(
             for call in core.state.tool_states.values()
             if call.status == "pending" and call.run_id == run_id
         ]
+    drafts += cut_off(core, run_id)
     ended = events.RunFinished(status=status, error=error, reason=reason)
     drafts.append(draft(ended, run_id=run_id))
     try:
@@ -169,6 +189,19 @@ def finish(
             if core.state.open_run is not None and core.state.open_run.run_id == run_id:
                 yield Emission(drafts)
         raise
+
+
+def cut_off(core: Core, run_id: str) -> list[Draft]:
+    """The message of a reply that was cut off, where its pieces make a secret together: from the
+    pieces alone, it would come whole."""
+    partial = core.state.partial
+    if partial is None or partial.run_id != run_id:
+        return []
+    found = core.mask_arguments("".join(partial.chunks))
+    if not found.paths:
+        return []
+    data = events.AssistantMessage(content=found.value, streamed=True, partial=True)
+    return [draft(data, run_id=run_id)]
 
 
 def _not_started(call: ToolState, reason: str) -> Draft:

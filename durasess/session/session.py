@@ -219,8 +219,7 @@ class Session(SessionView):
 
     def configure(self, **config: Any) -> Receipt:
         """Merge into `state.runtime_config`; None removes a key. Credentials are refused."""
-        for name, value in config.items():
-            session_operations.credentials_refused(self._core, name, value)
+        session_operations.refuse_credentials(self._core.mask_arguments(config))
         return self._record(events.ConfigChanged(config=config))
 
     def system(self, content: Any, *, name: str = "prompt") -> Receipt:
@@ -244,7 +243,7 @@ class Session(SessionView):
 
     def set_state(self, name: str, value: Any) -> Receipt:
         """`custom_state[name] = value`; None removes it. Credentials are refused."""
-        session_operations.credentials_refused(self._core, name, value)
+        session_operations.refuse_credentials(self._core.mask_arguments({name: value}))
         return self._record(events.StateSet(name=name, value=value))
 
     def set_checkpoint(self, *, dispatched: int | None = None, next: Any = None) -> Receipt:

@@ -15,8 +15,10 @@ from durasess.engine.types import Draft
 from durasess.errors import DurasessError, EventRejectedError, WorkspaceNotFoundError
 from durasess.session import call_operations, events, run_operations
 from durasess.session.core import Core, Emission, Operation, draft
+from durasess.session.masking import Masked
 from durasess.session.refusal import refuse
-from durasess.session.state import OPEN_CALLS, SessionState, SessionStatus
+from durasess.session.state import SessionState, SessionStatus
+from durasess.session.validation import blocking_compaction
 
 
 def emit(core: Core, one: Draft, *, durable: bool) -> Operation[Receipt]:
@@ -85,15 +87,7 @@ def compact(core: Core, summary: str, through: int | None) -> Operation[Receipt]
 
 def last_compactable(state: SessionState) -> int | None:
     """The newest seq that a compaction may go up to: before the first message with open calls."""
-    told = max((one.seq for one in state.messages if one.role == "assistant"), default=0)
-    blocking = [
-        call.seq
-        for call in state.tool_states.values()
-        if call.status in OPEN_CALLS
-        and not call.detached
-        and (call.status != "uncertain" or call.recovery_seq > told)
-    ]
-    before = min(blocking, default=state.seq + 1)
+    before = min((call.seq for call in blocking_compaction(state)), default=state.seq + 1)
     seqs = [message.seq for message in state.messages if message.seq < before]
     after = state.compaction.through if state.compaction else 0
     newest = max(seqs, default=0)
@@ -168,9 +162,9 @@ def outcome_of(child: Core) -> tuple[str, Any]:
         return status, f"[its answer cannot be read: {error}]"
 
 
-def credentials_refused(core: Core, name: str, value: Any) -> None:
-    """Credentials never enter config or custom state: they would be in every snapshot."""
-    found = core.mask_arguments({name: value})
+def refuse_credentials(found: Masked) -> None:
+    """Credentials never enter config or custom state: they would be in every snapshot. `found` is
+    what the store's mask makes of what is to be kept. EventRejectedError."""
     if found.paths:
         raise EventRejectedError(
             f"event rejected: {found.paths[0]} looks like a credential, which a session's config "

@@ -8,7 +8,7 @@ import os
 from durasess.engine.files import RealFiles
 from durasess.engine.types import Draft
 from durasess.errors import EventRejectedError
-from durasess.session import events
+from durasess.session import events, run_operations
 from durasess.session.core import Core, draft
 from durasess.session.leftovers import discard_leftovers
 from durasess.session.options import SessionOptions
@@ -27,7 +27,7 @@ def settle_session(core: Core, options: SessionOptions) -> SessionReport:
     for round in range(1, _ROUNDS + 1):
         around = _surroundings(core, options)
         _discard_leftovers(core.state, around)
-        drafts = recovery_drafts(core.state, around)
+        drafts = _without_secrets(core, recovery_drafts(core.state, around))
         if core.state.custom_version < core.custom.version:
             changed = events.CustomSchemaChanged(version=core.custom.version)
             drafts.append(draft(changed))
@@ -43,6 +43,19 @@ def settle_session(core: Core, options: SessionOptions) -> SessionReport:
         else:
             return _report(core, drafts)
     return _report(core, [])
+
+
+def _without_secrets(core: Core, drafts: list[Draft]) -> list[Draft]:
+    """With the reply that the end of a run cuts off before it, where that holds a secret."""
+    return [
+        one
+        for last in drafts
+        for one in (
+            [*run_operations.cut_off(core, last.run_id or ""), last]
+            if last.type == "run_finished"
+            else [last]
+        )
+    ]
 
 
 def unsettled(core: Core) -> SessionReport:

@@ -104,10 +104,10 @@ class ToolState(msgspec.Struct, frozen=True, omit_defaults=True):
     say why there is no result and what was found, `decision` what was decided about an unknown
     outcome, and by whom `decided_by`. `waits_for` is "approval" or "callback" while `status` is
     "waiting", `prompt` what is asked then, `approved` the answer, None before it. `child` is the
-    session that works for the call. `writes` is what a write to the workspace was going to do: `{"path", "before",
-    "after"}`, versions of the file. `masked` are the JSON paths of arguments that were masked
-    before they were recorded. A `detached` call was asked for by the program itself (`once`) and
-    is in no message.
+    session that works for the call. `writes` is what a write to the workspace was going to do:
+    `{"path", "before", "after"}`, versions of the file. `masked` are the JSON paths of arguments
+    that were masked before they were recorded. A `detached` call was asked for by the program
+    itself (`once`) and is in no message.
     """
 
     key: str
@@ -194,7 +194,6 @@ class Compaction(msgspec.Struct, frozen=True, omit_defaults=True):
     seq: int
     through: int
     summary: str
-    run_open: bool = False
 
 
 class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -242,11 +241,11 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
     `seq` and `updated_at` are of the last event. `messages`: the newest of those that count (live:
     after the last compaction, not rewound); live ones that are only in the log have seqs from
     `older_since` on, 0 when there are none. `tool_states`: calls by key, those of resident messages
-    and open ones. `operations`: operation id of a finished `once` → seq of its result;
-    `operations_left_out` more are in the log. `hidden`: ranges of seqs that were rewound, [first,
-    last]. `counters`: the last cumulative counters of each source of usage. `custom_version` is the
-    version of the program's own events behind this state, `custom_state_version` that of
-    `custom_state`.
+    and open ones. `operations`: operation id of a `once` that has a result or was abandoned → seq
+    of that; `operations_left_out` more are in the log. `hidden`: ranges of seqs that were rewound,
+    [first, last]. `counters`: the last cumulative counters of each source of usage.
+    `custom_version` is the version of the program's own events behind this state,
+    `custom_state_version` that of `custom_state`.
     """
 
     seq: int = 0

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 
 from durasess.engine.types import Event
+from durasess.session.pairing import CALL_EVENTS
 from durasess.session.reducer import Reducer
 from durasess.session.residency import is_hidden
 from durasess.session.state import Message, SessionState, ToolState
@@ -29,16 +30,6 @@ LATEST_RESULT = 4000
 
 _SAID = frozenset(
     ["run_started", "user_message", "assistant_message", "message_delta", "run_finished"]
-)
-_CALLS = frozenset(
-    [
-        "approval_requested",
-        "approval_decided",
-        "callback_requested",
-        "tool_started",
-        "tool_result",
-        "tool_recovery",
-    ]
 )
 
 
@@ -104,7 +95,7 @@ def _leaving(events: Iterable[Event], reducer: Reducer, hidden: list[list[int]])
         if event.type in _SAID:
             if is_hidden(hidden, event.seq):
                 continue
-        elif event.type not in _CALLS:
+        elif event.type not in CALL_EVENTS:
             continue
         after = reducer.apply(before, event)
         if before.messages and after.messages and after.messages[0] is not before.messages[0]:

@@ -70,8 +70,8 @@ def _number(reported: Any, names: tuple[str, ...]) -> float:
             )
         if not 0 <= value <= MOST:
             raise EventRejectedError(
-                f"event rejected: usage {name} is {value!r:.60}, expected 0 or more, {MOST} at "
-                "most: usage is recorded as deltas. Nothing was written."
+                f"event rejected: usage {name} is {value!r:.60}, expected 0 or more, at most "
+                f"{MOST}: usage is recorded as deltas. Nothing was written."
             )
         return value
     return 0

@@ -152,20 +152,25 @@ def _context_compacted(state: SessionState, draft: Draft, data: events.ContextCo
         )
     if not 0 < data.through <= state.seq:
         refuse(f"there is no seq {data.through}", f"the last one is {state.seq}")
-    told = max((one.seq for one in state.messages if one.role == "assistant"), default=0)
-    for call in state.tool_states.values():
-        if call.seq <= data.through and _blocks_compaction(call, told):
+    for call in blocking_compaction(state):
+        if call.seq <= data.through:
             refuse(
                 f"the call {call.call_id!r:.80} of seq {call.seq} is {call.status}",
                 "compact up to before it, or wait for its result",
             )
 
 
-def _blocks_compaction(call: ToolState, told: int) -> bool:
-    """Open, unless the model knows already that nobody knows its outcome (P9)."""
-    if call.detached or call.status not in OPEN_CALLS:
-        return False
-    return call.status != "uncertain" or call.recovery_seq > told
+def blocking_compaction(state: SessionState) -> list[ToolState]:
+    """The calls that no compaction may part from their results: open ones, unless the model knows
+    already that nobody knows their outcome (P9)."""
+    told = max((one.seq for one in state.messages if one.role == "assistant"), default=0)
+    return [
+        call
+        for call in state.tool_states.values()
+        if call.status in OPEN_CALLS
+        and not call.detached
+        and (call.status != "uncertain" or call.recovery_seq > told)
+    ]
 
 
 def _rewound(state: SessionState, draft: Draft, data: events.Rewound) -> None:

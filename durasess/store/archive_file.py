@@ -23,7 +23,7 @@ _LONGEST_NAME = 255
 """Characters of a file's name."""
 
 _COMMENT = "a durasess session of {count} files"
-"""Of the archive: without it a history that was left out looks like one that was pruned."""
+"""Comment of the archive: without it a history that was left out looks like one that was pruned."""
 
 
 class _DiskFile(io.RawIOBase):

@@ -1,39 +1,55 @@
-"""The first events of a session, and where sessions are kept when nobody says."""
+"""The first events of a session, and what is said when its id is taken."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypedDict
 
 from durasess.errors import EventRejectedError, SessionExistsError, StorageError
 from durasess.session import events, session_operations
+from durasess.session.core import Mask, masked_with
 from durasess.session.masking import mask_secrets
 from durasess.session.session import Session
+
+
+class CreateOptions(TypedDict, total=False):
+    """What `Store.create` may be told beside the session's id and its mode."""
+
+    workspace: str | os.PathLike[str] | None
+    model: str
+    system: Any
+    title: str
+    labels: Mapping[str, str] | None
+    user_id: str
+    origin: str
+    config: Mapping[str, Any] | None
+    parent: str
+    parent_call: str
 
 
 def first_events(
     *,
     custom_version: int,
+    mask: Mask | None = mask_secrets,
     workspace: str | os.PathLike[str] | None = None,
     model: str = "",
     system: Any = None,
     title: str = "",
-    labels: dict[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
     user_id: str = "",
     origin: str = "",
-    config: dict[str, Any] | None = None,
+    config: Mapping[str, Any] | None = None,
     parent: str = "",
     parent_call: str = "",
 ) -> list[events.EventData]:
-    """What is said of a session when it is made. Raises WorkspaceNotFoundError, and
-    EventRejectedError for a credential in `config`."""
+    """What is said of a session when it is made; `mask` is the store's. Raises
+    WorkspaceNotFoundError, and EventRejectedError for a credential in `config`."""
     said: list[events.EventData] = [
         events.SessionCreated(
             title=title,
-            labels=labels or {},
+            labels=dict(labels or {}),
             user_id=user_id,
             origin=origin,
             parent=parent,
@@ -44,12 +60,7 @@ def first_events(
     if workspace is not None:
         said.append(events.WorkspaceBound(path=session_operations.workspace_path(workspace)))
     merged = {**(config or {}), **({"model": model} if model else {})}
-    secret = mask_secrets(merged).paths
-    if secret:
-        raise EventRejectedError(
-            f"event rejected: {secret[0]} of config looks like a credential, which a session never "
-            "holds. Keep it in the program. Nothing was written."
-        )
+    session_operations.refuse_credentials(masked_with(mask, merged))
     if merged:
         said.append(events.ConfigChanged(config=merged))
     if system is not None:
@@ -80,15 +91,3 @@ def exists_error(path: str) -> SessionExistsError:
         "another id, or open it.",
         path=path,
     )
-
-
-def data_directory() -> str:
-    """The user's directory for sessions: as the system has it."""
-    home = os.path.expanduser("~")
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
-    elif sys.platform == "darwin":
-        base = os.path.join(home, "Library", "Application Support")
-    else:
-        base = os.environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
-    return os.path.join(base, "durasess", "sessions")

@@ -12,9 +12,8 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from durasess.engine import paths
 from durasess.engine.files import RealFiles
-from durasess.errors import SessionNotFoundError, StorageError
+from durasess.errors import StorageError
 from durasess.session.options import SessionOptions
 from durasess.session.state import SessionStatus
 from durasess.store import (
@@ -56,7 +55,7 @@ class Catalog:
         *,
         allow_network: Collection[str] = (),
     ) -> None:
-        self.path = _root(path)
+        self.path = placement.root_of(path)
         self._disk = RealFiles()
         self._options = options
         self._allow_network = allow_network
@@ -287,17 +286,13 @@ class Catalog:
 
     def required(self, session_id: str) -> str:
         """The id of a session that is there. SessionNotFoundError."""
-        changing.required(self._disk, self.path, session_id)
-        return session_id
+        return rows.required(self._disk, self.path, session_id).session_id
 
     def _at(self, session_id: str) -> str:
-        return self._path_of(self.required(session_id))
+        return rows.required(self._disk, self.path, session_id).path
 
     def _path_of(self, session_id: str) -> str:
-        problem = paths.session_id_problem(session_id) if isinstance(session_id, str) else "no text"
-        if problem is not None:
-            raise SessionNotFoundError(f"{session_id!r:.80} is no session id: {problem}.")
-        return paths.join(self.path, session_id)
+        return rows.path_of(self.path, session_id)
 
     def _is_there(self, path: str) -> bool:
         try:
@@ -311,12 +306,6 @@ class Catalog:
 
     def _prepare(self) -> None:
         placement.prepare(self._disk, self.path, allow=self._allow_network)
-
-
-def _root(path: str | os.PathLike[str] | None) -> str:
-    if path is None:
-        path = os.environ.get("DURASESS_HOME") or beginning.data_directory()
-    return os.path.abspath(os.path.expanduser(os.fspath(path)))
 
 
 def _file(path: str | os.PathLike[str]) -> str:

@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from durasess.engine import paths
 from durasess.engine.files import Files
 from durasess.engine.types import Draft
-from durasess.errors import DurasessError, SessionNotFoundError
+from durasess.errors import DurasessError
 from durasess.session import events, session_operations
 from durasess.session.amending import amend
 from durasess.session.core import draft
@@ -97,14 +96,3 @@ def _rebind(path: str, place: str, options: SessionOptions) -> str:
     except DurasessError as error:
         return str(error)
     return ""
-
-
-def required(disk: Files, root: str, session_id: str) -> str:
-    """The path of a session that is there. SessionNotFoundError."""
-    problem = paths.session_id_problem(session_id)
-    if problem is not None:
-        raise SessionNotFoundError(f"{session_id!r:.80} is no session id: {problem}.")
-    path = paths.join(root, session_id)
-    if rows.row_of(disk, root, session_id) is None:
-        raise SessionNotFoundError(f"there is no session at {path}.", path=path)
-    return path

@@ -11,7 +11,7 @@ import os
 
 from durasess.engine import lock, paths
 from durasess.engine.files import Files
-from durasess.errors import EventRejectedError, SessionNotFoundError, StorageError
+from durasess.errors import EventRejectedError, StorageError
 from durasess.store import rows, staging
 
 
@@ -21,18 +21,15 @@ def delete(disk: Files, root: str, session_id: str, *, token: str, even_pinned: 
     Raises SessionNotFoundError, SessionLockedError naming who has it open, EventRejectedError when
     it is pinned (or nobody can tell) and `even_pinned` is False, StorageError.
     """
-    path = paths.join(root, session_id)
-    row = rows.row_of(disk, root, session_id)
-    if row is None:
-        raise SessionNotFoundError(f"there is no session at {path}.", path=path)
+    row = rows.required(disk, root, session_id)
     refuse_pinned(row, even_pinned=even_pinned)
     try:
-        _delete(disk, root, path, token)
+        _delete(disk, root, row.path, token)
     except OSError as error:
         raise StorageError(
-            f"{path} cannot be removed: {error}. If it is gone from the list, deleting any session "
-            "later removes the rest of it.",
-            path=path,
+            f"{row.path} cannot be removed: {error}. If it is gone from the list, deleting any "
+            "session later removes the rest of it.",
+            path=row.path,
             errno=error.errno,
         ) from error
 

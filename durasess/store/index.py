@@ -46,7 +46,12 @@ _SHORTEST = 3
 
 
 class IndexUnusable(Exception):
-    """The index is missing, locked, of another version or damaged; the message says which."""
+    """The index is missing, locked, of another version or damaged; the message says which.
+    `is_locked`: another process has it, and it may be sound."""
+
+    def __init__(self, message: str, *, is_locked: bool = False) -> None:
+        super().__init__(message)
+        self.is_locked = is_locked
 
 
 class IndexedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,13 +103,20 @@ def opened(disk: Files, root: str) -> Iterator[Index]:
             disk.close(disk.create(path))
         connection = sqlite3.connect(path, timeout=TIMEOUT_S, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
-        raise IndexUnusable(f"{path}: {error}") from error
+        raise _unusable(path, error) from error
     try:
         yield Index(connection)
     except sqlite3.Error as error:
-        raise IndexUnusable(f"{path}: {error}") from error
+        raise _unusable(path, error) from error
     finally:
         connection.close()
+
+
+def _unusable(path: str, error: OSError | sqlite3.Error) -> IndexUnusable:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
+    # The upper bits of an extended code tell why it is busy.
+    is_locked = code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return IndexUnusable(f"{path}: {error}", is_locked=is_locked)
 
 
 def problem(root: str) -> str | None:

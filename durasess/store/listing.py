@@ -32,7 +32,8 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list is asked for. `since` and `until` are about the last event; `label` is `name` or `name=value`; `parent` a session id, "" for those without."""
+    """What a list is asked for. `since` and `until` are about the last event; `label` is `name` or
+    `name=value`; `parent` a session id, "" for those without."""
 
     status: str | None = None
     workspace: str | None = None

@@ -13,11 +13,9 @@ from durasess.errors import (
     CorruptionError,
     DurasessError,
     SessionExistsError,
-    SessionNotFoundError,
     StorageError,
 )
 from durasess.store import archive_file, rows, staging
-
 
 _TRIES = 10
 """Attempts to find an id that is free, where others take ids in the same moment."""
@@ -55,9 +53,7 @@ def pack(disk: Files, root: str, session_id: str, target: str) -> Packed:
     Raises SessionNotFoundError, SessionLockedError naming who has it open, CorruptionError for a
     damaged one, StorageError, also when `target` is there.
     """
-    path = paths.join(root, session_id)
-    if rows.row_of(disk, root, session_id) is None:
-        raise SessionNotFoundError(f"there is no session at {path}.", path=path)
+    path = rows.required(disk, root, session_id).path
     try:
         lock.create(disk, path)
         owner = lock.acquire_owner(disk, path)

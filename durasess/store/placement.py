@@ -1,9 +1,10 @@
-"""Whether a store lies where sessions last: what to warn of, and what to refuse. What is mounted
-where is read in file_system.py."""
+"""Where a store lies, and whether sessions last there: what to warn of, and what to refuse. What is
+mounted where is read in file_system.py."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection
 
 from durasess.engine.files import Files
@@ -14,6 +15,26 @@ from durasess.store.file_system import Mount
 _TEMPORARY = ("/tmp", "/var/tmp")
 _TEMPORARY_NAMES = ("TMPDIR", "TEMP", "TMP")
 """Environment variables with the system's temporary directory."""
+
+
+def root_of(path: str | os.PathLike[str] | None) -> str:
+    """The absolute path of a store; without one the directory that $DURASESS_HOME names, else the
+    user's data directory."""
+    if path is None:
+        path = os.environ.get("DURASESS_HOME") or _data_directory()
+    return os.path.abspath(os.path.expanduser(os.fspath(path)))
+
+
+def _data_directory() -> str:
+    """The user's directory for sessions: as the system has it."""
+    home = os.path.expanduser("~")
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+    elif sys.platform == "darwin":
+        base = os.path.join(home, "Library", "Application Support")
+    else:
+        base = os.environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+    return os.path.join(base, "durasess", "sessions")
 
 
 def warnings_for(path: str | os.PathLike[str], *, mounts: str | None = None) -> list[str]:

@@ -15,7 +15,7 @@ import msgspec
 from durasess.engine import meta, paths
 from durasess.engine.files import Files
 from durasess.engine.types import LineError
-from durasess.errors import DurasessError, StorageError
+from durasess.errors import DurasessError, SessionNotFoundError, StorageError
 
 MAX_BYTES = 65536
 """Of a `meta.json` that a list reads."""
@@ -89,6 +89,29 @@ def row_of(disk: Files, root: str, session_id: str) -> Row | None:
         problem = f"{paths.META} says the session is {found.session_id!r}. Rename the directory"
         return Row(session_id=session_id, path=path, problem=problem)
     return _row(found, session_id, path)
+
+
+def required(disk: Files, root: str, session_id: str) -> Row:
+    """The row of a session that is there. SessionNotFoundError, also for what is no session id."""
+    path = path_of(root, session_id)
+    row = row_of(disk, root, session_id)
+    if row is None:
+        raise SessionNotFoundError(
+            f"there is no session at {path}. Give the id of one that is there; `durasess list` "
+            "shows them.",
+            path=path,
+        )
+    return row
+
+
+def path_of(root: str, session_id: str) -> str:
+    """Where a session of this id is, or would be. SessionNotFoundError for what is no id."""
+    problem = paths.session_id_problem(session_id) if isinstance(session_id, str) else "no text"
+    if problem is not None:
+        raise SessionNotFoundError(
+            f"{session_id!r:.80} is no session id: {problem}. Give the id of a session."
+        )
+    return paths.join(root, session_id)
 
 
 def _meta(disk: Files, directory: str) -> meta.Meta:

@@ -152,7 +152,7 @@ def rebuild(disk: Files, root: str) -> Indexed:
             with index.opened(disk, root) as opened:
                 opened.clear()
         except IndexUnusable as error:
-            if "locked" in str(error):
+            if error.is_locked:
                 raise
             _discard(disk, root)
         with index.opened(disk, root) as opened:

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
@@ -21,8 +21,9 @@ from durasess.errors import SessionExistsError, SessionNotFoundError
 from durasess.session import session_operations
 from durasess.session.core import Core, Mask
 from durasess.session.custom import Custom, CustomReducer
+from durasess.session.engines import SelfCheckError
 from durasess.session.masking import mask_secrets
-from durasess.session.opening import SelfCheckError, open_core, open_for_import
+from durasess.session.opening import open_core, open_for_import
 from durasess.session.options import SessionOptions
 from durasess.session.out_of_line import THRESHOLD
 from durasess.session.recovering import ChildSeen
@@ -31,6 +32,7 @@ from durasess.session.state import RESIDENT_MESSAGES
 from durasess.session.tools import Tool, Verifier, declared
 from durasess.store import beginning, keeping, listing, placement
 from durasess.store.async_opening import AsyncOpening
+from durasess.store.beginning import CreateOptions
 from durasess.store.catalog import Catalog
 
 _LOGGER = logging.getLogger("durasess")
@@ -135,13 +137,14 @@ class Store(Catalog):
             model=model,
             system=system,
             title=title,
-            labels=dict(labels or {}),
+            labels=labels,
             user_id=user_id,
             origin=origin,
-            config=dict(config or {}),
+            config=config,
             parent=parent,
             parent_call=parent_call,
             custom_version=self._options.custom.version,
+            mask=self._options.mask,
         )
         if mode == "read":
             raise ValueError('a session is made with mode "own" or "shared", not "read"')
@@ -168,8 +171,9 @@ class Store(Catalog):
 
         `mode`: "own" for one writer, "shared" for several processes, "read" takes no lock and
         changes nothing. `at_least`: a receipt that it must reach. `workspace`: where the project is
-        now, if it moved; a reader records nothing and leaves it as it is. Raises SessionNotFoundError, SessionLockedError, CorruptionError,
-        FormatVersionError, StorageError; a failed open changes nothing.
+        now, if it moved; a reader records nothing and leaves it as it is. Raises
+        SessionNotFoundError, SessionLockedError, CorruptionError, FormatVersionError, StorageError;
+        a failed open changes nothing.
         """
         bound = None if workspace is None else session_operations.workspace_path(workspace)
         session = self._opened(session_id, mode, at_least=at_least, made_with={})
@@ -183,7 +187,9 @@ class Store(Catalog):
             raise
         return session
 
-    def open_or_create(self, session_id: str, *, mode: Mode = "own", **options: Any) -> Session:
+    def open_or_create(
+        self, session_id: str, *, mode: Mode = "own", **options: Unpack[CreateOptions]
+    ) -> Session:
         """Open the session with this id, or make it; `options` are those of `create`."""
         self._path_of(session_id)
         try:
@@ -195,25 +201,51 @@ class Store(Catalog):
                 # Somebody made it in this moment.
                 return self._opened(session_id, mode, at_least=None, made_with=options)
 
-    def open_async(self, session_id: str, **options: Any) -> AsyncOpening:
+    def open_async(
+        self,
+        session_id: str,
+        *,
+        mode: Mode = "own",
+        at_least: Receipt | None = None,
+        workspace: str | os.PathLike[str] | None = None,
+    ) -> AsyncOpening:
         """`open` for tasks: `async with store.open_async(…) as session`, or await it."""
-        return AsyncOpening(lambda: self.open(session_id, **options))
+        return AsyncOpening(
+            lambda: self.open(session_id, mode=mode, at_least=at_least, workspace=workspace)
+        )
 
-    def create_async(self, session_id: str | None = None, **options: Any) -> AsyncOpening:
+    def create_async(
+        self,
+        session_id: str | None = None,
+        *,
+        mode: Mode = "own",
+        **options: Unpack[CreateOptions],
+    ) -> AsyncOpening:
         """`create` for tasks."""
-        return AsyncOpening(lambda: self.create(session_id, **options))
+        return AsyncOpening(lambda: self.create(session_id, mode=mode, **options))
 
-    def open_or_create_async(self, session_id: str, **options: Any) -> AsyncOpening:
+    def open_or_create_async(
+        self, session_id: str, *, mode: Mode = "own", **options: Unpack[CreateOptions]
+    ) -> AsyncOpening:
         """`open_or_create` for tasks."""
-        return AsyncOpening(lambda: self.open_or_create(session_id, **options))
+        return AsyncOpening(lambda: self.open_or_create(session_id, mode=mode, **options))
 
-    def fork_async(self, session_id: str, **options: Any) -> AsyncOpening:
+    def fork_async(
+        self,
+        session_id: str,
+        *,
+        at_seq: int | None = None,
+        new_id: str | None = None,
+        mode: Mode = "own",
+    ) -> AsyncOpening:
         """`fork` for tasks."""
-        return AsyncOpening(lambda: self.fork(session_id, **options))
+        return AsyncOpening(lambda: self.fork(session_id, at_seq=at_seq, new_id=new_id, mode=mode))
 
-    def latest_async(self, **options: Any) -> AsyncOpening:
+    def latest_async(
+        self, *, workspace: str | os.PathLike[str] | None = None, mode: Mode = "own"
+    ) -> AsyncOpening:
         """`latest` for tasks."""
-        return AsyncOpening(lambda: self.latest(**options))
+        return AsyncOpening(lambda: self.latest(workspace=workspace, mode=mode))
 
     def latest(
         self, *, workspace: str | os.PathLike[str] | None = None, mode: Mode = "own"
@@ -254,14 +286,19 @@ class Store(Catalog):
         return open_for_import(path, self._options), self._options
 
     def _opened(
-        self, session_id: str, mode: Mode, *, at_least: Receipt | None, made_with: dict[str, Any]
+        self, session_id: str, mode: Mode, *, at_least: Receipt | None, made_with: CreateOptions
     ) -> Session:
         """An existing session. When its maker was killed between making it and saying what it is,
         that is said now: `made_with`, options of `create`."""
         session = self._open(self._path_of(session_id), mode, create=False, at_least=at_least)
         if mode != "read" and session.last_seq == 0:
-            made_with = {"custom_version": self._options.custom.version, **made_with}
-            beginning.begin(session, lambda: beginning.first_events(**made_with))
+            custom, mask = self._options.custom, self._options.mask
+            beginning.begin(
+                session,
+                lambda: beginning.first_events(
+                    custom_version=custom.version, mask=mask, **made_with
+                ),
+            )
         return session
 
     def _open(self, path: str, mode: Mode, *, create: bool, at_least: Receipt | None) -> Session:

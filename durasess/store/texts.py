@@ -1,5 +1,6 @@
 """What of a session's events can be searched: who said what, without secrets and not without end;
-and how a search looks at a text. Where the texts are kept is in index.py, who looks through them is in search.py."""
+and how a search looks at a text. Where texts are kept is in index.py, who looks
+through them in search.py."""
 
 from __future__ import annotations
 

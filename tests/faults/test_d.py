@@ -131,8 +131,8 @@ def test_d1_calls_of_one_id_in_one_message_are_started_one_after_the_other(tmp_p
         asked = ask(run, *["x"] * count)
         for n in range(count):
             with run.tool("x") as body:
-                assert body.call.key == asked[n].key
                 body.result(n)
+            assert body.call.key == asked[n].key
         results = [one.content for one in session.state.messages if one.role == "tool"]
         assert results == list(range(count))
 
@@ -169,8 +169,8 @@ def test_d2_uncertain_call_of_an_earlier_run_is_not_started_again(tmp_path):
     with store.open("s") as again, again.run("next") as run:
         [new] = ask(run, "call_0")
         with run.tool("call_0") as body:
-            assert body.call.key == new.key
             body.result(1)
+        assert body.call.key == new.key
         assert [one.status for one in again.state.tool_states.values()] == [
             "uncertain",
             "completed",

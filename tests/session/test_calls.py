@@ -54,8 +54,9 @@ def test_started_is_durable_before_the_body_runs(session):
     with session.run("x") as run:
         ask(run, "c")
         with run.tool("c") as call:
-            assert types(session)[-1] == "tool_started"
+            in_the_body = types(session)
             call.result(1)
+    assert in_the_body[-1] == "tool_started"
 
 
 def test_result_is_what_the_model_sees(session):
@@ -345,8 +346,8 @@ def test_body_gets_the_arguments_as_an_object(session):
     with session.run("x") as run:
         run.assistant(tool_calls=[SHAPES[1]])
         with run.tool("c") as call:
-            assert call.arguments == {"a": 1}
             call.result(1)
+        assert call.arguments == {"a": 1}
 
 
 def test_disk_that_refuses_the_result_is_told_and_the_call_is_found_uncertain(

@@ -106,8 +106,8 @@ def test_rerun_keeps_the_operation_id_and_counts_attempts(store):
         session.open_calls[0].rerun()
         assert call_in(session, "c").status == "pending"
         with session.resume_run() as run, run.tool("c") as call:
-            assert call.operation_id == before.operation_id
             call.result("ok")
+        assert call.operation_id == before.operation_id
         found = call_in(session, "c")
         assert (found.status, found.attempt) == ("completed", 2)
 

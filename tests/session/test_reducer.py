@@ -239,8 +239,8 @@ CASES = {
             ("assistant_message", {"content": "a"}),
             ("context_compacted", {"summary": "S", "through": 2}),
         ],
-        lambda s: (roles(s), s.compaction.summary, s.compaction.run_open),
-        ([(3, "assistant")], "S", True),
+        lambda s: (roles(s), s.compaction.summary),
+        ([(3, "assistant")], "S"),
     ),
     "usage_recorded": (
         [CREATED, RUN, ("usage_recorded", {"usage": {"prompt": 1, "cost": 0.5}}, "r1")],

@@ -175,6 +175,10 @@ def test_latest_passes_over_archived_ones_and_children_but_not_forks(
     clock.pass_days(1)
     with store.open("a1") as parent, parent.child(session_id="c1") as child:
         stores.say(child)
+    with store.open("c1") as child:
+        stores.say(child)
+    stores.make(store, "b1")
+    store.archive("b1")
     with store.latest() as session:
         assert session.session_id == "a1"
     store.make_fork("a1", new_id="f1")

@@ -173,6 +173,14 @@ def test_names_that_no_session_has_are_refused(
     assert not list(tmp_path.rglob("evil"))
 
 
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_name_that_is_there_twice_is_refused(other: Store, file: Path) -> None:
+    with zipfile.ZipFile(file) as source:
+        same = source.read("a1/meta.json")
+    with pytest.raises(CorruptionError, match="in it twice"):
+        other.unpack(repacked(file, {"a1/meta.json": same}))
+
+
 def test_damaged_session_in_a_sound_archive_is_refused(other: Store, file: Path) -> None:
     with zipfile.ZipFile(file) as source:
         segment = source.read("a1/events_0001.jsonl").replace(b"hello", b"jello", 1)

@@ -1,0 +1,189 @@
+"""What was found by trying to lose work: each test is named after the fault."""
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from durasess import EventRejectedError, OutcomeUnknownError, Store
+from durasess.session import usage
+from durasess.session.state import Usage
+
+KEY = "sk-proj-abcdefghij1234567890ABCDEFGH"
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "store")
+
+
+def call(name="work", call_id="c", **arguments):
+    return {"call_id": call_id, "name": name, "arguments": arguments}
+
+
+def crash_in(session, *asked):
+    """Die while the calls run."""
+    run = session.run("do it").start()
+    for one in run.assistant("", tool_calls=asked):
+        run.tool(one.key).start()
+    session.abandon()
+
+
+def test_run_id_that_the_program_chose_stands_in_no_later_runs_way(store):
+    with store.create("s") as session:
+        with session.run("one", run_id="run_2"):
+            pass
+        with session.run("two") as run:
+            assert run.run_id == "run_3"
+
+
+def test_id_that_is_another_calls_key_starts_neither(store):
+    with store.create("s") as session, session.run("do it") as run:
+        seq = session.last_seq + 1
+        swapped = [call("read", f"{seq}.1"), call("delete", f"{seq}.0")]
+        run.assistant("", tool_calls=swapped)
+        with pytest.raises(EventRejectedError, match="either could be meant"):
+            run.tool(f"{seq}.0").start()
+
+
+def test_calls_of_one_id_in_many_threads_all_run(store):
+    with store.create("s") as session, session.run("do it") as run:
+        run.assistant("", tool_calls=[call(n=n) for n in range(12)])
+        ran = []
+
+        def work():
+            with run.tool("c") as running:
+                ran.append(running.arguments["n"])
+                running.result("done")
+
+        threads = [threading.Thread(target=work) for _ in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(ran) == list(range(12))
+
+
+@pytest.mark.parametrize("reported", [{"prompt_tokens": 1e300}, {"cost": 1.7e308}])
+def test_usage_that_no_state_can_hold_is_refused(store, reported):
+    with store.create("s") as session, pytest.raises(EventRejectedError, match="at most"):
+        session.record_usage(reported)
+
+
+def test_sum_of_usage_never_leaves_what_a_snapshot_can_hold():
+    most = Usage(usage.MOST, usage.MOST, usage.MOST, sys.float_info.max)
+    assert usage.plus(most, most) == most
+
+
+def test_large_answer_of_a_child_is_whole_in_its_parent(store):
+    answer = "A" * 200_000
+    with store.create("s") as session, session.run("do it") as run:
+        with run.child() as child, child.run("sub") as inner:
+            inner.assistant(answer)
+        (found,) = session.state.children.values()
+        assert session.core.resolved(found.result) == answer
+
+
+def test_large_answer_of_a_child_is_whole_after_both_died(store):
+    answer = "A" * 200_000
+    session = store.create("s")
+    block = session.run("do it").start().child()
+    child = block.__enter__()
+    with child.run("sub") as inner:
+        inner.assistant(answer)
+    child.abandon()
+    session.abandon()
+    with store.open("s") as session:
+        (found,) = session.state.children.values()
+        assert session.core.resolved(found.result) == answer
+
+
+def test_verifier_gets_large_arguments_whole(store):
+    seen = []
+    store.tool("work", verify=lambda one: seen.append(one.arguments["text"]))
+    crash_in(store.create("s"), call(text="A" * 200_000))
+    store.open("s").close()
+    assert seen == ["A" * 200_000]
+
+
+def test_operation_id_that_looks_like_a_secret_is_refused_and_not_run(store):
+    with store.create("s") as session:
+        with pytest.raises(EventRejectedError, match="looks like a secret"):
+            session.once(f"notify:{KEY}", lambda: pytest.fail("it ran"))
+        assert session.open_calls == []
+
+
+def test_call_whose_id_looks_like_a_secret_runs(store):
+    with store.create("s") as session, session.run("do it") as run:
+        run.assistant("", tool_calls=[call(call_id=KEY)])
+        with run.tool(KEY) as running:
+            running.result("done")
+        assert running.call.call_id == KEY
+
+
+def test_workspace_that_looks_like_a_secret_is_found_again(store, tmp_path):
+    place = tmp_path / f"work-{KEY}"
+    place.mkdir()
+    with store.create("s", workspace=place) as session:
+        assert session.state.meta.workspace == str(place)
+
+
+def test_secret_in_pieces_of_a_cut_off_reply_is_in_no_snapshot(store):
+    session = store.create("s")
+    reply = session.run("do it").start().stream()
+    for start in range(0, len(KEY), 9):
+        reply.delta(KEY[start : start + 9])
+    session.flush()
+    session.abandon()
+    with store.open("s") as session:
+        assert session.state.messages[-1].content == "sk-[masked]"
+
+
+def test_abandoned_operation_is_never_run_again_however_many_came_since(tmp_path: Path):
+    store = Store(tmp_path / "store", resident_messages=2)
+    with store.create("s") as session:
+        with pytest.raises(KeyboardInterrupt):
+            session.once("notify", interrupted)
+        session.open_calls[0].settle("abandoned")
+        for number in range(10):
+            session.once(f"other-{number}", lambda: None)
+        with pytest.raises(OutcomeUnknownError):
+            session.once("notify", lambda: pytest.fail("it ran"))
+
+
+def interrupted():
+    raise KeyboardInterrupt
+
+
+def test_rewind_behind_an_uncertain_call_still_tells_it(store):
+    with store.create("s") as session, session.run("first") as run:
+        run.assistant("yes")
+        before = session.last_seq
+    with store.open("s") as session:
+        crash_in(session, call("deploy"))
+    with store.open("s") as session:
+        session.rewind(to=before)
+        assert "UNKNOWN OUTCOME" in session.context().openai()[0]["content"]
+
+
+def test_masked_call_that_waited_for_approval_does_not_run_with_masks(store):
+    with store.create("s") as session:
+        run = session.run("do it").start()
+        run.assistant("", tool_calls=[call(password="hunter2hunter2")])
+        run.ask_approval("c")
+    with store.open("s") as session:
+        session.approve("c")
+        with session.run("go on") as run, pytest.raises(EventRejectedError, match="secrets"):
+            run.tool("c").start()
+
+
+def test_run_whose_end_was_interrupted_twice_does_not_block_the_next(store, monkeypatch):
+    with store.create("s") as session:
+        run = session.run("one").start()
+        with monkeypatch.context() as patch:
+            patch.setattr(session.core, "_append", lambda emission: interrupted())
+            with pytest.raises(KeyboardInterrupt):
+                run.finish()
+        with session.run("two"):
+            assert [one.status for one in session.runs] == ["interrupted", "running"]

@@ -1,0 +1,17 @@
+"""Cumulative counters → deltas, also where a counter began anew."""
+
+from durasess.session import usage
+from durasess.session.state import Usage
+
+
+def test_counter_that_went_on_gives_the_difference():
+    assert usage.since(Usage(prompt=9, total=9), Usage(prompt=4, total=4)) == Usage(5, 0, 5)
+
+
+def test_counter_that_went_down_has_begun_anew_and_gives_all_of_it():
+    assert usage.since(Usage(prompt=3, total=3), Usage(prompt=9, total=9)) == Usage(3, 0, 3)
+
+
+def test_each_counter_is_judged_by_itself():
+    now, before = Usage(prompt=3, completion=9), Usage(prompt=9, completion=4)
+    assert usage.since(now, before) == Usage(3, 5)
