@@ -18,10 +18,12 @@ def legal_ids(ids: Sequence[str], *, longest: int = LONGEST_ID) -> list[str]:
     """One id for each, in order. The first use of a legal id keeps it; the others get one that is
     made from theirs. The same ids always give the same."""
     kept: set[str] = set()
+    numbers: dict[str, int] = {}
     made = [one if _keeps(one, kept, longest) else "" for one in ids]
     for index, one in enumerate(ids):
         if not made[index]:
-            made[index] = _free(_ILLEGAL.sub("_", one) or "call", kept, longest)
+            wish = _ILLEGAL.sub("_", one) or "call"
+            made[index] = _free(wish, kept, longest, numbers)
     return made
 
 
@@ -37,12 +39,19 @@ def _keeps(one: str, kept: set[str], longest: int) -> bool:
     return True
 
 
-def _free(wish: str, kept: set[str], longest: int) -> str:
-    number = 1
-    found = wish[:longest]
+def _free(wish: str, kept: set[str], longest: int, numbers: dict[str, int]) -> str:
+    """The first that is free; all numbers up to the last one of this wish in `numbers` are taken,
+    and a long session may have one id for all its calls."""
+    number = numbers.get(wish, 1)
+    found = _numbered(wish, number, longest)
     while found in kept:
         number += 1
-        suffix = f"_{number}"
-        found = wish[: longest - len(suffix)] + suffix
+        found = _numbered(wish, number, longest)
+    numbers[wish] = number
     kept.add(found)
     return found
+
+
+def _numbered(wish: str, number: int, longest: int) -> str:
+    suffix = f"_{number}" if number > 1 else ""
+    return wish[: longest - len(suffix)] + suffix

@@ -8,6 +8,7 @@ import pytest
 
 from durasess import EventRejectedError, OutcomeUnknownError, Store
 from durasess.session import usage
+from durasess.session.context_ids import legal_ids
 from durasess.session.state import Usage
 
 KEY = "sk-proj-abcdefghij1234567890ABCDEFGH"
@@ -187,3 +188,31 @@ def test_run_whose_end_was_interrupted_twice_does_not_block_the_next(store, monk
                 run.finish()
         with session.run("two"):
             assert [one.status for one in session.runs] == ["interrupted", "running"]
+
+
+class Counted(str):
+    """Counts how often it is asked for a part of itself."""
+
+    looks = 0
+
+    def __getitem__(self, part):
+        Counted.looks += 1
+        return super().__getitem__(part)
+
+
+def test_one_id_for_every_call_of_a_long_session_costs_no_square(monkeypatch):
+    monkeypatch.setattr(Counted, "looks", 0)
+    monkeypatch.setattr("durasess.session.context_ids._ILLEGAL", Legal())
+    ids = legal_ids([Counted("call")] * 1000)
+    assert len(set(ids)) == 1000
+    assert Counted.looks < 5000
+
+
+class Legal:
+    """No id is illegal."""
+
+    def search(self, text):
+        return None
+
+    def sub(self, replacement, text):
+        return text
