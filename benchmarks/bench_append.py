@@ -1,23 +1,125 @@
-"""A durable append beside what it cannot be faster than: one write and one fdatasync.
+"""One writer's append beside what it cannot be faster than, one write and one fdatasync of the same
+bytes, and beside other stores; in an empty session and behind a long history.
 
-Goal: within 1.5 times the bare loop's median. Not a goal: many writers at once.
+Goal: within 1.5 times the bare loop's median. Many writers at once are in bench_writers.py.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import statistics
 from collections.abc import Callable
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from benchmarks import measure
-from benchmarks.workload import open_engine
+from benchmarks.findings import TINY, Findings, Picture, Sizes, Table, microseconds, times
+from benchmarks.histories import Histories
+from benchmarks.peers.peer import Events
+from benchmarks.peers.registry import BARE, OWN, PEERS, chosen
 from durasess.cli.workload import generate_events
 from durasess.engine import codec, values
 
-EVENTS = 2000
+RIVALS = (OWN, "article", "sqlite full", "sqlite normal", "agents", "eventsourcing", "jsonl")
+LONG = ("article", OWN, "sqlite full", "agents")
+"""Contenders whose appends are measured behind a long history too."""
+PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9)
+
+
+def measured(directory: Path, sizes: Sizes) -> Findings:
+    """Latency of one append: medians, the slowest in a hundred, and their distribution."""
+    events = list(generate_events(1, count=sizes.appends))
+    with ExitStack() as stack:
+        calls = {BARE: bare_loop(directory / "bare.jsonl", encoded_lines(sizes.appends))}
+        for peer in chosen(*RIVALS):
+            handle = stack.enter_context(closing(peer.open(directory / peer.name)))
+            calls[peer.name] = _append_next(handle.append, events)
+        found = measure.samples(calls, rounds=sizes.appends)
+    medians = {name: statistics.median(values) for name, values in found.items()}
+    rows = [
+        (
+            name,
+            microseconds(medians[name]),
+            microseconds(measure.percentile(values, 99)),
+            microseconds(max(values)),
+            f"{len(values) / sum(values):,.0f}",
+            times(medians[name], medians[BARE]),
+        )
+        for name, values in found.items()
+    ]
+    columns = ("contender", "median", "p99", "slowest", "a second", "median to bare")
+    note = (
+        f"{sizes.appends:,} appends each, call by call in turns. bare is one write and one "
+        "fdatasync of lines that were encoded before; jsonl and sqlite normal do not wait for the "
+        "disk."
+    )
+    return Findings(
+        [Table("Append, one thread", note, columns, rows)],
+        {"append_one": medians[OWN] / medians[BARE]},
+        [_distribution(found)],
+    )
+
+
+def behind_a_long_history(histories: Histories, sizes: Sizes) -> Findings:
+    """Mean cost of an append behind the longest history against an empty session: what grows."""
+    longest = max(sizes.histories)
+    rows: list[tuple[str, ...]] = []
+    figures: dict[str, float] = {}
+    for peer in chosen(*LONG, events=longest):
+        with (
+            closing(peer.open(histories.directory / f"empty {peer.name}")) as empty,
+            closing(peer.open(histories.copy(peer.name, longest))) as full,
+        ):
+            events = list(generate_events(2, count=sizes.appends))
+            half = events[: len(events) // 4] if peer.name == "article" else events
+            calls = {
+                "empty": _append_next(empty.append, half),
+                "full": _append_next(full.append, half),
+            }
+            found = measure.samples(calls, rounds=len(half))
+        means = {name: statistics.mean(values) for name, values in found.items()}
+        figures[f"append_long {peer.name}"] = means["full"] / means["empty"]
+        rows.append(
+            (
+                peer.name,
+                microseconds(means["empty"]),
+                microseconds(means["full"]),
+                times(means["full"], means["empty"]),
+                microseconds(max(found["full"])),
+            )
+        )
+    columns = ("contender", "empty", f"{longest:,} events", "ratio", "slowest of the latter")
+    note = (
+        f"Means with the snapshots in them, {sizes.appends:,} appends each, a quarter of that for "
+        "article, the two in turns."
+    )
+    return Findings([Table("Mean append behind a long history", note, columns, rows)], figures)
+
+
+def _append_next(append: Callable[..., object], events: Events) -> Callable[[], object]:
+    following = itertools.cycle(events)
+    return lambda: append(*next(following))
+
+
+def _distribution(found: dict[str, list[float]]) -> Picture:
+    lines = {
+        name: [
+            (index + 1.0, measure.percentile(values, percent) * 1e6)
+            for index, percent in enumerate(PERCENTILES)
+        ]
+        for name, values in found.items()
+    }
+    return Picture(
+        "latency",
+        "Append, one thread: latency by percentile",
+        "per cent of the appends that are not slower",
+        "µs",
+        lines,
+        tuple((index + 1.0, f"{percent:g}") for index, percent in enumerate(PERCENTILES)),
+    )
 
 
 def bare_loop(path: Path, lines: list[bytes]) -> Callable[[], None]:
@@ -49,25 +151,15 @@ def encoded_lines(count: int) -> list[bytes]:
     return lines
 
 
-def append_ratio(directory: Path, *, rounds: int) -> dict[str, float]:
-    """Median seconds of a durable append and of the bare loop, taking turns."""
-    events = list(generate_events(1, count=rounds))
-    bare = bare_loop(directory / "bare.jsonl", encoded_lines(rounds))
-    with open_engine(directory / "session") as engine:
-        following = itertools.cycle(events)
-        found = measure.interleaved(
-            {"bare": bare, "durasess": lambda: engine.append(*next(following))}, rounds=rounds
-        )
-        assert engine.last_seq == rounds
-    return found
-
-
 @pytest.mark.benchmark(group="append")
-def test_append_one_writer(benchmark, tmp_path: Path) -> None:
-    events = itertools.cycle(list(generate_events(1, count=500)))
-    with open_engine(tmp_path / "session") as engine:
-        benchmark(lambda: engine.append(*next(events)))
-        assert engine.last_seq >= 1
+@pytest.mark.parametrize("name", PEERS)
+def test_append(benchmark, tmp_path: Path, name: str) -> None:
+    peer = PEERS[name]
+    if peer.missing:
+        pytest.skip(peer.missing)
+    with closing(peer.open(tmp_path)) as handle:
+        benchmark(_append_next(handle.append, list(generate_events(1, count=500))))
+        assert handle.count() >= 1
 
 
 @pytest.mark.benchmark(group="append")
@@ -76,6 +168,9 @@ def test_bare_write_and_fdatasync(benchmark, tmp_path: Path) -> None:
     assert (tmp_path / "bare.jsonl").stat().st_size > 0
 
 
-def test_both_append_what_they_are_given(tmp_path: Path) -> None:
-    found = append_ratio(tmp_path, rounds=20)
-    assert set(found) == {"bare", "durasess"}
+def test_every_contender_here_is_in_the_table(tmp_path: Path) -> None:
+    found = measured(tmp_path, TINY)
+    assert [row[0] for row in found.tables[0].rows] == [
+        BARE,
+        *[one.name for one in chosen(*RIVALS)],
+    ]

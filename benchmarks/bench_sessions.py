@@ -14,6 +14,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks import measure
+from benchmarks.findings import (
+    TINY,
+    Findings,
+    Sizes,
+    Table,
+    mebibytes,
+    microseconds,
+    milliseconds,
+    times,
+)
 from durasess import Draft, Engine, Session, Store
 from durasess.cli.workload import generate_events
 from durasess.session import events
@@ -22,7 +32,70 @@ from durasess.session.reducer import Reducer
 from durasess.session.report import summary
 from durasess.session.state import SessionState
 
-SIZES = (1_000, 100_000)
+KINDS = {"plain": 0, "compacted": 40}
+"""Turns between two compactions, 0 for none."""
+_OPEN = """
+import tempfile
+from durasess import Store
+root, session_id = sys.argv[1:]
+with tempfile.TemporaryDirectory(dir=root, prefix=".") as name:
+    Store(name).create("warm").close()
+start()
+session = Store(root).open(session_id)
+"""
+
+
+def measured(directory: Path, sizes: Sizes) -> Findings:
+    """Time and memory to be ready, and the price of a tool call."""
+    root = directory / "store"
+    found = open_ratio(root, sizes.histories, rounds=sizes.ready_rounds)
+    small, large = min(sizes.histories), sizes.longest
+    rows = [
+        (
+            kind,
+            *[milliseconds(found[f"{kind} {count}"]) for count in sizes.histories],
+            times(found[f"{kind} {large}"], found[f"{kind} {small}"]),
+        )
+        for kind in KINDS
+    ]
+    memory = [
+        (
+            kind,
+            *[
+                mebibytes(measure.peak_memory(_OPEN, str(root), f"{kind}{count}"))
+                for count in (small, large)
+            ],
+        )
+        for kind in KINDS
+    ]
+    columns = ("session", *[f"{count:,} events" for count in sizes.histories], "growth")
+    note = "Opened for writing until the next context can be made; medians, taking turns."
+    figures = {
+        f"session_{kind}": found[f"{kind} {large}"] / found[f"{kind} {small}"] for kind in KINDS
+    }
+    tables = [
+        Table("A session of the session layer, ready again", note, columns, rows),
+        Table(
+            "Its memory",
+            "Peak above that of the imports and a first small session, fresh interpreters.",
+            ("session", f"{small:,} events", f"{large:,} events"),
+            memory,
+        ),
+    ]
+    result = Findings(tables, figures)
+    result.add(_calls(directory / "calls", sizes))
+    return result
+
+
+def _calls(root: Path, sizes: Sizes) -> Findings:
+    found = call_ratio(root, rounds=sizes.appends)
+    ratio = times(found["durasess"], found["bare"])
+    rows = [
+        ("two bare writes with fdatasync", microseconds(found["bare"]), "1.00"),
+        ("durasess: its start and its result", microseconds(found["durasess"]), ratio),
+    ]
+    table = Table("A tool call", "Medians, taking turns.", ("", "median", "to bare"), rows)
+    return Findings([table], {"call": found["durasess"] / found["bare"]})
 
 
 def drafts(count: int, *, compact_every: int = 0) -> Iterator[Draft]:
@@ -84,11 +157,11 @@ def ready(store: Store, session_id: str, count: int) -> None:
 
 def open_ratio(root: Path, sizes: tuple[int, ...], *, rounds: int) -> dict[str, float]:
     """Median seconds until ready for each size, plain and compacted, taking turns."""
-    os.makedirs(root)
+    os.makedirs(root, exist_ok=True)
     store = Store(root)
     calls = {}
     for size in sizes:
-        for name, every in (("plain", 0), ("compacted", 40)):
+        for name, every in KINDS.items():
             session_id = f"{name}{size}"
             build(root, session_id, size, compact_every=every)
             ready(store, session_id, size)
@@ -142,3 +215,7 @@ def test_every_size_is_ready(tmp_path: Path) -> None:
     found = open_ratio(tmp_path / "store", (100, 1000), rounds=1)
     assert set(found) == {"plain 100", "compacted 100", "plain 1000", "compacted 1000"}
     assert set(call_ratio(tmp_path / "calls", rounds=5)) == {"bare", "durasess"}
+
+
+def test_its_memory_and_calls_are_measured(tmp_path: Path) -> None:
+    assert len(measured(tmp_path, TINY).tables) == 3

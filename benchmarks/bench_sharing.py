@@ -1,13 +1,15 @@
-"""Four processes on one session beside four processes that do the least: flock, write, fsync.
+"""Four processes on one session beside four processes that do the least, flock, write, fsync, and
+beside four on one SQLite database.
 
-Goal: not below the bare loop. The two take turns, in rounds, so that drift hits both alike.
+Goal: not below the bare loop. They take turns, in rounds, so that drift hits all alike.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import multiprocessing
 import os
-import statistics
 import time
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -15,10 +17,32 @@ from pathlib import Path
 import pytest
 
 import durasess
+from benchmarks import measure
 from benchmarks.bench_append import encoded_lines
+from benchmarks.findings import Findings, Sizes, Table, rate_rows
+from benchmarks.peers.sqlite_rows import Rows
 from durasess.cli.workload import generate_events
 
 PROCESSES = 4
+ROUNDS = 3
+
+
+def measured(directory: Path, sizes: Sizes) -> Findings:
+    """Appends a second over all processes."""
+    rates = events_a_second(directory, count=sizes.each_writer * 4, rounds=ROUNDS)
+    note = (
+        f"{sizes.each_writer * 4} appends of each process in each of {ROUNDS} rounds. bare takes "
+        "flock, writes a line that was encoded before, and syncs inside the lock."
+    )
+    columns = ("contender", "appends a second", "to bare")
+    rows = rate_rows(rates, "bare")
+    return Findings(
+        [Table(f"{PROCESSES} processes on one session", note, columns, rows)],
+        {
+            "processes_bare": rates["durasess"] / rates["bare"],
+            "processes_sqlite": rates["durasess"] / rates["sqlite full"],
+        },
+    )
 
 
 def _bare(path: str, count: int, barrier: Barrier) -> None:
@@ -47,13 +71,28 @@ def _durasess(path: str, count: int, barrier: Barrier) -> None:
         barrier.wait()
 
 
+def _sqlite(path: str, count: int, barrier: Barrier) -> None:
+    events = list(generate_events(1, count=count))
+    with contextlib.closing(Rows(Path(path))) as rows:
+        barrier.wait()
+        for kind, data in events:
+            rows.append(kind, data)
+        barrier.wait()
+
+
 def events_a_second(directory: Path, *, count: int, rounds: int) -> dict[str, float]:
     """Appends a second over all processes, the median of the rounds."""
-    rates: dict[str, list[float]] = {"bare": [], "durasess": []}
-    for number in range(rounds):
-        for name, work in (("bare", _bare), ("durasess", _durasess)):
-            rates[name].append(_rate(work, str(directory / f"{name}-{number}"), count))
-    return {name: statistics.median(found) for name, found in rates.items()}
+    number = itertools.count()
+    contenders = {"bare": _bare, "durasess": _durasess, "sqlite full": _sqlite}
+    return measure.medians(
+        {
+            name: lambda name=name, work=work: _rate(
+                work, str(directory / f"{name}-{next(number)}"), count
+            )
+            for name, work in contenders.items()
+        },
+        rounds=rounds,
+    )
 
 
 def _rate(work: object, path: str, count: int) -> float:
@@ -78,5 +117,5 @@ def _rate(work: object, path: str, count: int) -> float:
 def test_four_processes_append_what_they_are_given(tmp_path: Path) -> None:
     found = events_a_second(tmp_path, count=5, rounds=1)
     assert min(found.values()) > 0
-    with durasess.Engine.open(tmp_path / "durasess-0", mode="read") as engine:
+    with durasess.Engine.open(tmp_path / "durasess-1", mode="read") as engine:
         assert engine.last_seq == PROCESSES * 5
