@@ -50,7 +50,7 @@ def recovery_block(
         lines += _interrupted(state, state.notice)
         lines += [_line(state, key, ids, resolve) for key in state.notice.keys]
         lines += _finished(state, state.notice, ids)
-        lines += [f"Gap in the record: {_short(gap)}" for gap in state.notice.gaps]
+        lines += [f"Note: {_short(gap)}" for gap in state.notice.gaps]
     if workspace_note:
         lines.append(f"Workspace: {inert(workspace_note)}")
     return section("recovery", "\n".join(lines)) if lines else ""

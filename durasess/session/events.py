@@ -178,11 +178,12 @@ class ToolRecovery(EventData):
 
 
 class RunFinished(EventData):
-    """`run_finished`."""
+    """`run_finished`. `gaps` say in words what the record of it lacks."""
 
     status: RunStatus
     error: str = ""
     reason: str = ""
+    gaps: list[str] = msgspec.field(default_factory=list)
 
 
 class CheckpointSet(EventData):

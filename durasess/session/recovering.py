@@ -40,6 +40,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     `is_dead(worker_id)`: whether that writer is gone; `is_alone`: whether all others are. `now` in
     nanoseconds since 1970.
     `resolved(value)` reads what is out of line.
+    `gaps` say in words what the log lost at its end.
     `settle_writes(writes)` compares the workspace with what a write was going to do. `look_at` a
     child session by its id.
     """
@@ -51,6 +52,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     settle_writes: Callable[[list[dict[str, Any]]], str | None]
     resolved: Callable[[Any], Any]
     look_at: Callable[[str], ChildSeen]
+    gaps: tuple[str, ...] = ()
 
 
 def recovery_drafts(state: SessionState, around: Surroundings) -> list[Draft]:
@@ -73,7 +75,7 @@ def recovery_drafts(state: SessionState, around: Surroundings) -> list[Draft]:
             )
             drafts.append(draft(data, run_id=call.run_id, call_id=call.call_id))
     if is_over and run is not None:
-        ended = events.RunFinished(status="interrupted", reason=ENDED)
+        ended = events.RunFinished(status="interrupted", reason=ENDED, gaps=list(around.gaps))
         drafts.append(draft(ended, run_id=run.run_id))
     return drafts
 

@@ -175,13 +175,13 @@ def _ended(
         finished_seq=event.seq,
         error=data.error,
     )
-    notice = _notice(state, event, run, data.status, data.reason or data.error) or state.notice
+    notice = _notice(state, event, run, data) or state.notice
     return replace(state, runs=[*state.runs[:-1], ended], notice=notice)
 
 
-def _notice(state: SessionState, event: Event, run: Run, status: str, reason: str) -> Notice | None:
+def _notice(state: SessionState, event: Event, run: Run, data: events.RunFinished) -> Notice | None:
     """None when the run ended as it should, or failed and left nothing open."""
-    if status == "succeeded":
+    if data.status == "succeeded":
         return None
     answered = max((one.seq for one in state.messages if one.role == "assistant"), default=0)
     told = [
@@ -189,7 +189,7 @@ def _notice(state: SessionState, event: Event, run: Run, status: str, reason: st
         for call in state.tool_states.values()
         if call.status in OPEN_CALLS or call.recovery_seq > max(answered, run.seq)
     ]
-    if status == "failed" and not told:
+    if data.status == "failed" and not told:
         return None
     # What an earlier interruption left to tell, the model has not heard yet.
     earlier = state.notice or Notice(run.run_id, event.seq)
@@ -201,7 +201,9 @@ def _notice(state: SessionState, event: Event, run: Run, status: str, reason: st
         for call in state.tool_states.values()
         if call.seq in messages and call.key not in keys and call.result_seq
     ]
-    return Notice(run.run_id, event.seq, reason, keys, finished, earlier.gaps)
+    gaps = [*earlier.gaps, *data.gaps]
+    reason = data.reason or data.error
+    return Notice(run.run_id, event.seq, reason, keys, finished, gaps)
 
 
 def _said(state: SessionState, message: Message, resident: int, *, calls: int = 0) -> SessionState:

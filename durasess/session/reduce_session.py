@@ -39,7 +39,11 @@ def session_changed(
 def workspace_bound(
     state: SessionState, event: Event, data: events.WorkspaceBound, resident: int
 ) -> SessionState:
-    """Where its tools work."""
+    """Where its tools work; after an interruption the model is told that it moved."""
+    before, notice = state.meta.workspace, state.notice
+    if notice is not None and before not in ("", data.path):
+        moved = f"the workspace was {before} and is {data.path} now"
+        state = replace(state, notice=replace(notice, gaps=[*notice.gaps, moved]))
     return replace(state, meta=replace(state.meta, workspace=data.path))
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from durasess.engine.files import RealFiles
-from durasess.engine.types import Draft
+from durasess.engine.types import Draft, Recovery
 from durasess.errors import EventRejectedError
 from durasess.session import events, run_operations
 from durasess.session.core import Core, draft
@@ -73,7 +73,18 @@ def _surroundings(core: Core, options: SessionOptions) -> Surroundings:
         now=options.clock(),
         settle_writes=workspace.settle,
         resolved=core.resolved,
+        gaps=_gaps(core.engine.recovery),
         look_at=lambda session_id: _own_child(options.look_at(session_id), core.engine.session_id),
+    )
+
+
+def _gaps(report: Recovery) -> tuple[str, ...]:
+    """Whatever was being written when the worker died was not acknowledged, and may be missing."""
+    torn = report.torn
+    if torn is None or torn.kept:
+        return ()
+    return (
+        f"the last write was cut off; {torn.size} bytes of it are set aside, not in the record",
     )
 
 

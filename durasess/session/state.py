@@ -201,7 +201,7 @@ class Notice(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `keys` are calls whose fate was written then: uncertain, never started, waiting, or settled by a
     verifier; `finished` those of the same message that had ended before. `gaps` say in words what
-    of the record could not be read.
+    the record lacks, and that the workspace moved.
     """
 
     run_id: str

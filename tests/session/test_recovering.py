@@ -372,3 +372,29 @@ def test_reply_that_was_cut_off_has_not_been_told(store):
             reply.delta("I see th")
             raise ValueError
         assert set(told.keys) <= set(again.state.notice.keys)
+
+
+def test_write_that_was_cut_off_is_told_to_the_model(store, tmp_path):
+    session = store.create("s")
+    begin_run(session, "c")
+    crash(session)
+    [segment] = (tmp_path / "store" / "s").glob("events_*.jsonl")
+    with segment.open("r+b") as file:
+        end = len(file.read().rstrip(b"\t"))
+        file.seek(end)
+        file.write(b'{"seq":4,"ts":"2026')
+    with store.open("s") as again:
+        assert "the last write was cut off" in again.context().system
+        with again.resume_run() as run:
+            run.assistant("I see.")
+        assert again.context().system == ""
+
+
+def test_workspace_that_moved_since_the_interruption_is_told_to_the_model(store, tmp_path):
+    before, now = tmp_path / "a", tmp_path / "b"
+    before.mkdir(), now.mkdir()
+    session = store.create("s", workspace=before)
+    begin_run(session, "c")
+    crash(session)
+    with store.open("s", workspace=now) as again:
+        assert f"is {now} now" in again.context().system

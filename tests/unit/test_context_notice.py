@@ -83,7 +83,7 @@ def test_finished_calls_and_gaps_are_told():
     state = state_of([user(1)], call("2.0", call_id="c1"), runs=[ENDED], notice=notice)
     text = plan(state).system
     assert 'Finished before, in the same message: "work", call "c1"' in text
-    assert 'Gap in the record: "events 3 to 5 \\u003clost\\u003e"' in text
+    assert 'Note: "events 3 to 5 \\u003clost\\u003e"' in text
 
 
 def test_call_that_left_the_state_is_told_as_unknown():
