@@ -24,6 +24,13 @@ CALL_EVENTS = frozenset(
 """Types of events that are about one call, each."""
 
 
+def answered_seq(state: SessionState) -> int:
+    """The seq of the newest whole reply: what was there before it, the model was told. One that was
+    cut off answered nothing."""
+    replies = (one.seq for one in state.messages if one.role == "assistant" and not one.partial)
+    return max(replies, default=0)
+
+
 def call_key(seq: int, index: int) -> str:
     """The key of an assistant message's call: unique in the session."""
     return f"{seq}.{index}"

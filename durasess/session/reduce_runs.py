@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from durasess.engine.types import Event
 from durasess.session import events, usage
 from durasess.session.out_of_line import is_reference, preview
-from durasess.session.pairing import call_key
+from durasess.session.pairing import answered_seq, call_key
 from durasess.session.residency import hide, with_message, without_before, without_behind
 from durasess.session.state import (
     COMPACTIONS_KEPT,
@@ -183,7 +183,7 @@ def _notice(state: SessionState, event: Event, run: Run, data: events.RunFinishe
     """None when the run ended as it should, or failed and left nothing open."""
     if data.status == "succeeded":
         return None
-    answered = max((one.seq for one in state.messages if one.role == "assistant"), default=0)
+    answered = answered_seq(state)
     told = [
         call
         for call in state.tool_states.values()

@@ -15,6 +15,7 @@ import msgspec
 from durasess.engine import paths
 from durasess.engine.types import Draft
 from durasess.session import events, usage, validate_calls
+from durasess.session.pairing import answered_seq
 from durasess.session.refusal import check_run, refuse
 from durasess.session.state import OPEN_CALLS, SessionState, ToolState
 
@@ -163,7 +164,7 @@ def _context_compacted(state: SessionState, draft: Draft, data: events.ContextCo
 def blocking_compaction(state: SessionState) -> list[ToolState]:
     """The calls that no compaction may part from their results: open ones, unless the model knows
     already that nobody knows their outcome (P9)."""
-    told = max((one.seq for one in state.messages if one.role == "assistant"), default=0)
+    told = answered_seq(state)
     return [
         call
         for call in state.tool_states.values()

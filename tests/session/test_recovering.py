@@ -398,3 +398,18 @@ def test_workspace_that_moved_since_the_interruption_is_told_to_the_model(store,
     crash(session)
     with store.open("s", workspace=now) as again:
         assert f"is {now} now" in again.context().system
+
+
+def test_call_that_was_settled_before_a_reply_was_cut_off_is_still_told(store):
+    session = store.create("s")
+    start_call(begin_run(session, "c"), "c")
+    crash(session)
+    session = store.open("s")
+    run = session.resume_run().start()
+    run.assistant("I look what became of it.")
+    session.open_calls[0].settle("applied")
+    run.stream().delta("So it")
+    crash(session)
+    with store.open("s") as again:
+        told = again.state.notice.keys
+        assert [again.state.tool_states[key].call_id for key in told] == ["c"]
