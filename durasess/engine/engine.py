@@ -149,8 +149,10 @@ class Engine(Handle):
         )
         if mode == "read":
             return cls(options, open_for_reading(options), None)
+        # Before: what fails behind the opening leaves a handle that nobody has.
+        drafting = Drafting(strict=strict, max_event_bytes=max_event_bytes)
         engine = cls.start_writing(options, scheduler or ThreadScheduler())
-        engine._drafting = Drafting(strict=strict, max_event_bytes=max_event_bytes)
+        engine._drafting = drafting
         return engine
 
     # -- what is there ----------------------------------------------------------------------

@@ -15,7 +15,7 @@ from durasess.engine import lifetime
 from durasess.engine.admission import Append
 from durasess.engine.commit import Scheduler, Ticket, Withdrawn, Work
 from durasess.engine.lock import busy_error
-from durasess.engine.opening import Options, open_for_sharing, open_for_writing
+from durasess.engine.opening import Opened, Options, open_for_sharing, open_for_writing
 from durasess.engine.receipt import Receipt
 from durasess.engine.recovery import Recovered
 from durasess.engine.snapshotter import SnapshotJob
@@ -52,19 +52,19 @@ class Handle:
     ) -> Self:
         """Open for writing, in the committer: Ctrl-C in the caller cannot stop it half way."""
         opening = open_for_writing if options.mode == "own" else open_for_sharing
-        opened: list[Writer] = []
+        opened = Opened()
         handles: list[Self] = []
 
         def run(tickets: Sequence[Ticket]) -> None:
-            if opened:
-                opened[0].run(tickets)
+            if opened.writer is not None:
+                opened.writer.run(tickets)
             else:
                 _open_in_committer(tickets)
 
         def open_now() -> None:
-            writer, found = opening(options, scheduler)
-            opened.append(writer)
-            engine = cls(options, found, writer)
+            opening(options, scheduler, opened)
+            assert opened.found is not None
+            engine = cls(options, opened.found, opened.writer)
             engine._scheduler = scheduler
             lifetime.add(engine)
             handles.append(engine)
@@ -230,12 +230,12 @@ def _open_in_committer(tickets: Sequence[Ticket]) -> None:
                 ticket.settle(error=error)
 
 
-def _release_in_committer(scheduler: Scheduler, opened: list[Writer]) -> None:
+def _release_in_committer(scheduler: Scheduler, opened: Opened) -> None:
     """The open failed, or its caller was interrupted: whatever it got to is given back."""
     scheduler.submit(Ticket(_always(lambda: _lose(opened))))
     scheduler.stop()
 
 
-def _lose(opened: list[Writer]) -> None:
-    for writer in opened:
-        writer.lose()
+def _lose(opened: Opened) -> None:
+    if opened.writer is not None:
+        opened.writer.lose()

@@ -75,7 +75,17 @@ def open_for_reading(options: Options) -> recovery.Recovered:
     )
 
 
-def open_for_writing(options: Options, scheduler: Scheduler) -> tuple[Writer, recovery.Recovered]:
+class Opened:
+    """Where an opening puts what it made, at once: nothing can fail between making and keeping."""
+
+    __slots__ = ("found", "writer")
+
+    def __init__(self) -> None:
+        self.found: recovery.Recovered | None = None
+        self.writer: Writer | None = None
+
+
+def open_for_writing(options: Options, scheduler: Scheduler, opened: Opened) -> None:
     """Own the session, read it, settle an unclean end.
 
     Raises SessionNotFoundError, SessionLockedError, CorruptionError, FormatVersionError and
@@ -84,16 +94,16 @@ def open_for_writing(options: Options, scheduler: Scheduler) -> tuple[Writer, re
     created = _create_if_missing(options)
     owner_fd = _own(options)
     try:
-        found = _recover(options)
+        opened.found = found = _recover(options)
         found.report.created = created
-        writer = _settled_writer(options, scheduler, found, owner_fd)
+        opened.writer = _settled_writer(options, scheduler, found, owner_fd)
     except OSError as error:
         publishing.give_back(options.disk, owner_fd)
         raise _not_opened(options, error) from error
     except BaseException:
-        publishing.give_back(options.disk, owner_fd)
+        if opened.writer is None:
+            publishing.give_back(options.disk, owner_fd)
         raise
-    return writer, found
 
 
 def _not_opened(options: Options, error: OSError) -> StorageError:
@@ -208,7 +218,7 @@ def _settle(options: Options, found: recovery.Recovered) -> None:
         raise
 
 
-def open_for_sharing(options: Options, scheduler: Scheduler) -> tuple[Writer, recovery.Recovered]:
+def open_for_sharing(options: Options, scheduler: Scheduler, opened: Opened) -> None:
     """Join the writers of the session; who finds none settles an unclean end, as an owner does.
 
     Raises as `open_for_writing`, and SessionLockedError when another writer's turn lasts too long.
@@ -226,13 +236,13 @@ def open_for_sharing(options: Options, scheduler: Scheduler) -> tuple[Writer, re
             options.disk, found, options.fold, options.settings, scheduler, tenure, holder
         )
         options.disk.unlock(lock_fd)
+        opened.found, opened.writer = found, writer
     except OSError as error:
         _leave(options, lock_fd, tenure, writer)
         raise _not_opened(options, error) from error
     except BaseException:
         _leave(options, lock_fd, tenure, writer)
         raise
-    return writer, found
 
 
 def _leave(options: Options, lock_fd: int, tenure: Tenure | None, writer: Writer | None) -> None:
