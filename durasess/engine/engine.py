@@ -87,7 +87,7 @@ class Engine(Handle):
 
     def __init__(self, options: Options, found: Recovered, writer: Writer | None) -> None:
         super().__init__(options, found, writer)
-        self._drafting = Drafting()
+        self._drafting = options.drafting
         self._blobs = Blobs(options.disk, options.directory, options.token)
         self._damage: list[Damage] = []
 
@@ -146,14 +146,11 @@ class Engine(Handle):
             lock_timeout=lock_timeout,
             token=lambda: f"{os.getpid()}-{clock()}-{next(_COUNT)}",
             check=check,
+            drafting=Drafting(strict=strict, max_event_bytes=max_event_bytes),
         )
         if mode == "read":
             return cls(options, open_for_reading(options), None)
-        # Before: what fails behind the opening leaves a handle that nobody has.
-        drafting = Drafting(strict=strict, max_event_bytes=max_event_bytes)
-        engine = cls.start_writing(options, scheduler or ThreadScheduler())
-        engine._drafting = drafting
-        return engine
+        return cls.start_writing(options, scheduler or ThreadScheduler())
 
     # -- what is there ----------------------------------------------------------------------
 

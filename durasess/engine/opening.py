@@ -16,6 +16,7 @@ from durasess.engine import codec, create, files, lock, paths, publishing, recov
 from durasess.engine.aftermath import settle_found
 from durasess.engine.assembly import Tenure
 from durasess.engine.commit import Scheduler
+from durasess.engine.drafting import Drafting
 from durasess.engine.fold import Fold
 from durasess.engine.patience import look_until_settled, vanished
 from durasess.engine.receipt import Receipt
@@ -50,6 +51,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     lock_timeout: float
     token: Callable[[], str]
     check: Callable[[Any, int], None] | None = None
+    drafting: Drafting = Drafting()
 
     @property
     def patience(self) -> float | None:
