@@ -46,8 +46,12 @@ class _DiskFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._at}.get(whence)
-        self._at = offset + (self._disk.fstat(self._fd).size if start is None else start)
-        return self._at
+        at = offset + (self._disk.fstat(self._fd).size if start is None else start)
+        if at < 0:
+            # A damaged archive says so; it is no fault of the disk.
+            raise ValueError(f"it names byte {at}, which lies before its beginning")
+        self._at = at
+        return at
 
     def tell(self) -> int:
         return self._at

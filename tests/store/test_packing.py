@@ -210,3 +210,14 @@ def test_every_flipped_byte_is_found_or_harmless(other: Store, file: Path) -> No
             continue
         assert not stores.verified(done.path).damage
         assert done.last_seq == 7
+
+
+def test_archive_that_names_a_place_before_its_beginning_is_damage(
+    other: Store, file: Path
+) -> None:
+    data = bytearray(file.read_bytes())
+    # Where the directory of the archive begins: from that the places of all members are counted.
+    data[data.rindex(b"PK\x05\x06") + 19] ^= 0x10
+    file.write_bytes(bytes(data))
+    with pytest.raises(CorruptionError):
+        other.unpack(file)
