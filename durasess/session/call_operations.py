@@ -56,7 +56,7 @@ def start(
     """Say that the call begins; when this returns, that is durable and the effect may happen."""
     while True:
         call = find(core, call_id, ("pending",))
-        if call is not None:
+        if call is not None and call.status == "pending":
             _check_arguments(core, call)
         one = _started(core, run_id, call_id, call, tool=tool, writes=writes)
         try:
@@ -70,7 +70,7 @@ def start(
 
 def _check_arguments(core: Core, call: ToolState) -> None:
     """Arguments that were secrets are in no record: a tool would get the masks for them."""
-    if call.masked and call.status == "pending" and call.key not in core.originals:
+    if call.masked and call.key not in core.originals:
         refuse(
             f"the call {call.call_id!r:.80} cannot run here: {len(call.masked)} of its arguments "
             "were secrets and are not recorded",
@@ -254,12 +254,8 @@ def settle(
 ) -> Operation[ToolState]:
     """Decide what became of a call: applied, not_applied, abandoned; or offer it again: rerun."""
     call = find(core, key, ("uncertain", "running", "waiting", "not_started", "pending"))
-    if call is not None and outcome == "rerun" and call.masked and key not in core.originals:
-        raise EventRejectedError(
-            f"event rejected: the call {call.call_id!r} cannot run again: {len(call.masked)} of "
-            "its arguments were secrets and are not recorded. Settle it, and let the model ask "
-            "anew. Nothing was written."
-        )
+    if call is not None and outcome == "rerun":
+        _check_arguments(core, call)
     data = events.ToolRecovery(
         outcome=outcome, key=call.key if call else "", reason=reason, by=by, output=output
     )

@@ -51,7 +51,7 @@ def open_core(
             core.recover = lambda: settle_session(core, options).was_interrupted
         report = unsettled(core)
         if mode != "read" and core.state.seq:
-            report = settle_session(core, options)
+            report = settle_session(core, options, found=core.engine.recovery)
         return core, report
     except BaseException:
         if mode != "read":

@@ -8,6 +8,7 @@ for it does, and in that its first call that fits.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Literal
 
 from durasess.session.state import OPEN_CALLS, SessionState, ToolState
 
@@ -29,6 +30,12 @@ def answered_seq(state: SessionState) -> int:
     cut off answered nothing."""
     replies = (one.seq for one in state.messages if one.role == "assistant" and not one.partial)
     return max(replies, default=0)
+
+
+def unstarted_outcome(call: ToolState) -> Literal["uncertain", "not_started"]:
+    """What becomes of a pending call that nobody starts any more. One that was started before and
+    offered again is of unknown outcome still (P9)."""
+    return "uncertain" if call.started_seq else "not_started"
 
 
 def call_key(seq: int, index: int) -> str:

@@ -17,6 +17,7 @@ from durasess.engine import values
 from durasess.engine.types import Draft
 from durasess.session import events
 from durasess.session.core import draft
+from durasess.session.pairing import unstarted_outcome
 from durasess.session.state import Child, Run, SessionState, ToolState
 from durasess.session.tools import Tool
 
@@ -71,7 +72,7 @@ def recovery_drafts(state: SessionState, around: Surroundings) -> list[Draft]:
             drafts.append(_recovered(call, around, seen.get(call.child)))
         elif call.status == "pending" and is_over and run is not None and call.run_id == run.run_id:
             data = events.ToolRecovery(
-                outcome="not_started", key=call.key, reason=ENDED, by="recovery"
+                outcome=unstarted_outcome(call), key=call.key, reason=ENDED, by="recovery"
             )
             drafts.append(draft(data, run_id=call.run_id, call_id=call.call_id))
     if is_over and run is not None:

@@ -13,7 +13,7 @@ from durasess.engine.types import Draft
 from durasess.errors import DurasessError, EventRejectedError, WorkspaceNotFoundError
 from durasess.session import events, usage
 from durasess.session.core import Core, Emission, Operation, draft
-from durasess.session.pairing import call_key
+from durasess.session.pairing import call_key, unstarted_outcome
 from durasess.session.provider_calls import recorded_calls
 from durasess.session.state import RunStatus, SessionState, ToolState
 
@@ -147,7 +147,8 @@ def reply(
         content=content,
         tool_calls=masked,
         usage=usage.as_data(usage.normalized(reported)),
-        raw=raw,
+        # Opaque, so whole or not at all: what is taken out of it may be what it is signed for.
+        raw=None if core.mask_arguments(raw).paths else raw,
         model=model,
         streamed=streamed,
         partial=partial,
@@ -171,7 +172,7 @@ def finish(
         # A message whose writer was interrupted may be on its way, with calls that nobody starts.
         yield Emission([])
         drafts = [
-            _not_started(call, f"the run {status}")
+            _unstarted(call, f"the run {status}")
             for call in core.state.tool_states.values()
             if call.status == "pending" and call.run_id == run_id
         ]
@@ -204,8 +205,9 @@ def cut_off(core: Core, run_id: str) -> list[Draft]:
     return [draft(data, run_id=run_id)]
 
 
-def _not_started(call: ToolState, reason: str) -> Draft:
-    data = events.ToolRecovery(outcome="not_started", key=call.key, reason=reason, by="run")
+def _unstarted(call: ToolState, reason: str) -> Draft:
+    outcome = unstarted_outcome(call)
+    data = events.ToolRecovery(outcome=outcome, key=call.key, reason=reason, by="run")
     return draft(data, run_id=call.run_id, call_id=call.call_id)
 
 

@@ -21,11 +21,14 @@ _ROUNDS = 5
 """Attempts, where others write in the same moment."""
 
 
-def settle_session(core: Core, options: SessionOptions) -> SessionReport:
+def settle_session(
+    core: Core, options: SessionOptions, *, found: Recovery | None = None
+) -> SessionReport:
     """Say what became of what is open and whose worker is dead; where several do so at once, one of
-    them writes it. Nothing is written when nothing is to be said."""
+    them writes it. Nothing is written when nothing is to be said. `found` is what an opening found
+    of the log; later there is nothing new to tell of it."""
     for round in range(1, _ROUNDS + 1):
-        around = _surroundings(core, options)
+        around = _surroundings(core, options, found)
         _discard_leftovers(core.state, around)
         drafts = _without_secrets(core, recovery_drafts(core.state, around))
         if core.state.custom_version < core.custom.version:
@@ -63,7 +66,7 @@ def unsettled(core: Core) -> SessionReport:
     return _report(core, [])
 
 
-def _surroundings(core: Core, options: SessionOptions) -> Surroundings:
+def _surroundings(core: Core, options: SessionOptions, found: Recovery | None) -> Surroundings:
     live = core.engine.live_workers() if core.engine.worker_id else {}
     workspace = Workspace(core.state.meta.workspace)
     return Surroundings(
@@ -73,14 +76,14 @@ def _surroundings(core: Core, options: SessionOptions) -> Surroundings:
         now=options.clock(),
         settle_writes=workspace.settle,
         resolved=core.resolved,
-        gaps=_gaps(core.engine.recovery),
+        gaps=_gaps(found),
         look_at=lambda session_id: _own_child(options.look_at(session_id), core.engine.session_id),
     )
 
 
-def _gaps(report: Recovery) -> tuple[str, ...]:
+def _gaps(found: Recovery | None) -> tuple[str, ...]:
     """Whatever was being written when the worker died was not acknowledged, and may be missing."""
-    torn = report.torn
+    torn = found.torn if found is not None else None
     if torn is None or torn.kept:
         return ()
     return (

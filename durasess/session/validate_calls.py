@@ -6,7 +6,7 @@ from typing import Any
 
 from durasess.engine.types import Draft
 from durasess.session import events
-from durasess.session.pairing import detached_key, find_call
+from durasess.session.pairing import detached_key, find_call, unstarted_outcome
 from durasess.session.refusal import check_run, refuse
 from durasess.session.state import ANSWERABLE_CALLS, SessionState, ToolState
 
@@ -96,7 +96,7 @@ def tool_result(state: SessionState, draft: Draft, data: events.ToolResult) -> N
 
 
 _SETTLED_FROM = {
-    "uncertain": ("running", "waiting"),
+    "uncertain": ("running", "waiting", "pending"),
     "not_started": ("pending", "waiting"),
     "applied": ("uncertain", "running", "waiting"),
     "not_applied": ("uncertain", "running", "waiting"),
@@ -117,3 +117,13 @@ def tool_recovery(state: SessionState, draft: Draft, data: events.ToolRecovery) 
     _check_status(
         draft, call, statuses, f"{data.outcome} is said of a call that is {' or '.join(statuses)}"
     )
+    if call.status in ("pending", "waiting") and data.outcome in ("uncertain", "not_started"):
+        _check_unstarted(call, data.outcome)
+
+
+def _check_unstarted(call: ToolState, outcome: str) -> None:
+    """What was started is never told as not started, nor the other way round (P9)."""
+    expected = unstarted_outcome(call)
+    if outcome != expected:
+        was = "was started" if call.started_seq else "was never started"
+        refuse(f"the call {call.call_id!r:.80} {was}, so it is not {outcome}", f"say {expected}")

@@ -421,3 +421,11 @@ def test_interrupted_start_of_an_operation_may_be_tried_again(session, monkeypat
     with pytest.raises(KeyboardInterrupt):
         session.once("o", lambda: pytest.fail("it ran"))
     assert session.once("o", lambda: 1) == 1
+
+
+def test_providers_item_that_holds_a_secret_is_left_out_whole_and_never_edited(session):
+    signed = {"type": "thinking", "thinking": "sk-abcdefghijklmnop12345678", "signature": "s"}
+    raw = {"provider": "anthropic", "item": {"role": "assistant", "content": [signed]}}
+    with session.run("x") as run:
+        run.assistant("hi", raw=raw)
+        assert session.state.messages[-1].raw is None

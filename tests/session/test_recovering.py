@@ -413,3 +413,49 @@ def test_call_that_was_settled_before_a_reply_was_cut_off_is_still_told(store):
     with store.open("s") as again:
         told = again.state.notice.keys
         assert [again.state.tool_states[key].call_id for key in told] == ["c"]
+
+
+def offered_again(store):
+    """A run with a call that was started, interrupted, and offered again."""
+    session = store.create("s")
+    run = begin_run(session, "c")
+    with pytest.raises(KeyboardInterrupt), run.tool("c"):
+        raise KeyboardInterrupt
+    session.open_calls[0].rerun()
+    return session, run
+
+
+def test_call_that_was_offered_again_and_not_started_is_of_unknown_outcome_still(store):
+    session, _ = offered_again(store)
+    crash(session)
+    with store.open("s") as again:
+        assert call_in(again, "c").status == "uncertain"
+
+
+def test_run_that_fails_before_an_offered_call_starts_leaves_its_outcome_unknown(store):
+    session, run = offered_again(store)
+    with session:
+        run.finish("failed")
+        assert call_in(session, "c").status == "uncertain"
+
+
+def test_call_that_was_started_is_never_told_as_not_started(store):
+    session, _ = offered_again(store)
+    key = call_in(session, "c").key
+    with session, pytest.raises(EventRejectedError, match="was started"):
+        session.emit("tool_recovery", {"outcome": "not_started", "key": key}, call_id="c")
+
+
+def test_gap_of_the_opening_is_not_told_again_of_another_workers_run(store, tmp_path):
+    crash(store.create("s"))
+    [segment] = (tmp_path / "store" / "s").glob("events_*.jsonl")
+    with segment.open("r+b") as file:
+        file.seek(len(file.read().rstrip(b"\t")))
+        file.write(b'{"seq":2,"ts":"2026')
+    with store.open("s", mode="shared") as session:
+        assert session.recovery.log.torn is not None
+        other = store.open("s", mode="shared")
+        begin_run(other, "c")
+        crash(other)
+        with session.run("mine"):
+            assert session.state.notice.gaps == []
