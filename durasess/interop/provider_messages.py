@@ -47,7 +47,7 @@ def conversation(session: SessionView, masker: Masker) -> Context:
     state, core = session.state, session.core
     found = plan(
         state,
-        older=older_chunks(core.engine.events, state, core.reducer),
+        older=older_chunks(core.events_left, state, core.reducer),
         resolve=Resolver(session).value,
     )
     messages = [_masked(message, masker) for message in found.messages]

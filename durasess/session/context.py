@@ -14,12 +14,12 @@ import msgspec
 from durasess.session.context_ids import legal_ids
 from durasess.session.context_system import system_text
 from durasess.session.context_text import Cleaner, estimate_tokens
-from durasess.session.context_turns import Chunk, History, Unit
+from durasess.session.context_turns import History, Unit
 from durasess.session.provider_items import blocks_of, ids_of
 from durasess.session.render_anthropic import OPENING, anthropic_request
 from durasess.session.render_openai import chat_messages
 from durasess.session.render_responses import responses_request
-from durasess.session.state import SessionState
+from durasess.session.state import Chunk, SessionState
 
 
 class LeftOut(msgspec.Struct, frozen=True):

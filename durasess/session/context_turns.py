@@ -18,10 +18,7 @@ from durasess.session.context_ids import legal_name
 from durasess.session.context_results import result_of
 from durasess.session.context_text import Cleaner, as_text, read_json
 from durasess.session.provider_items import blocks_of
-from durasess.session.state import Message, SessionState, ToolState
-
-Chunk = tuple[list[Message], dict[str, ToolState]]
-"""Older live messages, oldest first, the first one a user's, and the states of their calls."""
+from durasess.session.state import Chunk, Message, SessionState, ToolState
 
 EMPTY = "(empty message)"
 """Stands for a user message without content, which no provider takes."""

@@ -7,7 +7,7 @@ writes is in run_operations, call_operations and session_operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from durasess.engine import values
@@ -248,6 +248,10 @@ class Core:
     def resolved(self, value: Any) -> Any:
         """A value with what is out of line put back into it, read and verified."""
         return out_of_line.load(value, self.engine.read_blob)
+
+    def events_left(self, after: int = 0) -> Iterator[Event]:
+        """The events behind seq `after` that are still there; pruned ones are passed over."""
+        return self.engine.events(after=max(after, self.engine.first_seq - 1))
 
     def event_at(self, seq: int) -> Event:
         """One event of the log. StorageError when it was pruned."""

@@ -82,9 +82,17 @@ def recorded_seq(core: Core, operation_id: str) -> int | None:
     if seq is not None or not state.operations_left_out:
         return seq
     key = detached_key(operation_id)
-    for event in core.engine.events():
+    for event in core.events_left():
         if event.call_id == key and _ends_operation(event.type, event.data):
             seq = event.seq
+    first = core.engine.first_seq
+    if seq is None and first > 1:
+        raise OutcomeUnknownError(
+            f"{core.engine.path}: whether operation {operation_id!r} was run cannot be told: the "
+            f"events before seq {first} were pruned, and results of operations with them. It is "
+            "not run; use another operation id if it never was.",
+            path=core.engine.path,
+        )
     return seq
 
 

@@ -139,6 +139,10 @@ class ToolState(msgspec.Struct, frozen=True, omit_defaults=True):
     detached: bool = False
 
 
+Chunk = tuple[list[Message], dict[str, ToolState]]
+"""Messages, oldest first, and the states of the calls they asked for, by key."""
+
+
 class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     """One execution: from a request (its beginning) to its answer. `worker` is what wrote
     `run_started`."""

@@ -14,10 +14,7 @@ from durasess.engine.types import Event
 from durasess.session.pairing import CALL_EVENTS
 from durasess.session.reducer import Reducer
 from durasess.session.residency import is_hidden
-from durasess.session.state import Message, SessionState, ToolState
-
-Chunk = tuple[list[Message], dict[str, ToolState]]
-"""Messages, oldest first, and the calls they asked for, by key."""
+from durasess.session.state import Chunk, Message, SessionState, ToolState
 
 Events = Callable[[int], Iterator[Event]]
 """`events(after)`: the log behind a seq."""

@@ -7,6 +7,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from durasess.engine.types import Event
 from durasess.errors import WorkspaceNotFoundError
 from durasess.session.bus import Subscription
@@ -17,6 +19,7 @@ from durasess.session.signals import LIMIT_S, SignalWatch
 from durasess.session.state import (
     OPEN_CALLS,
     Checkpoint,
+    Chunk,
     Message,
     Run,
     SessionState,
@@ -24,7 +27,7 @@ from durasess.session.state import (
     ToolState,
     Usage,
 )
-from durasess.session.transcript import Chunk, history, older_chunks
+from durasess.session.transcript import history, older_chunks
 from durasess.session.workspace import Workspace
 
 LAST_DELIVERIES_S = 1.0
@@ -161,7 +164,7 @@ class SessionView:
         text, by default an estimate (context.plan). Without a budget it is all live messages.
         """
         state = self.state
-        return plan(
+        found = plan(
             state,
             older=self._older(state),
             max_tokens=max_tokens,
@@ -169,9 +172,13 @@ class SessionView:
             resolve=self._core.resolved,
             workspace_note=self._workspace_note(state),
         )
+        if state.older_since and state.older_since < self._core.engine.first_seq:
+            # Messages that count were pruned with the log that held them.
+            found = replace(found, left_out=replace(found.left_out, unread=True))
+        return found
 
     def _older(self, state: SessionState) -> Iterator[Chunk]:
-        return older_chunks(self._core.engine.events, state, self._core.reducer)
+        return older_chunks(self._core.events_left, state, self._core.reducer)
 
     def _workspace_note(self, state: SessionState) -> str:
         path = state.meta.workspace
@@ -181,9 +188,9 @@ class SessionView:
 
     def history(self) -> Iterator[Message]:
         """Every message from the first, compacted ones too, without what was rewound; read from the
-        log, oldest first."""
+        log, oldest first. What was pruned is not in it."""
         state = self.state
-        for messages, _ in history(self._core.engine.events(), state, self._core.reducer):
+        for messages, _ in history(self._core.events_left(), state, self._core.reducer):
             yield from messages
 
     def save_on_signals(self, *, limit_s: float = LIMIT_S) -> SignalWatch:
