@@ -108,6 +108,11 @@ def count(value: int, noun: str) -> str:
     return f"{value:,} {noun}" if value == 1 else f"{value:,} {noun}s"
 
 
+def to_second(ts: str) -> str:
+    """A time in UTC without what is smaller than a second."""
+    return ts.split(".")[0] + "Z" if "." in ts else ts
+
+
 def shortened(text: str, width: int) -> str:
     """The text in at most `width` characters."""
     return text if len(text) <= width else text[: width - 1] + "…"

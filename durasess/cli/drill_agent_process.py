@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 import threading
 from typing import Any
 
-import msgspec
-
 from durasess.cli.drill_agent_checks import Asked
 from durasess.cli.drill_agent_worker import Orders
-from durasess.cli.drill_process import LONGEST_WAIT, python_path
+from durasess.cli.drill_process import LONGEST_WAIT, started
 from durasess.engine import codec
 from durasess.engine.types import LineError
 
@@ -33,15 +29,8 @@ class AgentProcess:
         self._has_begun = False
         self._has_stopped = False
         self._has_closed = False
-        argument = codec.encode(msgspec.to_builtins(orders)).decode()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "durasess.cli.drill_agent_worker", argument],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": python_path()},
-            start_new_session=True,
-        )
+        # Its input ends when this process is gone.
+        self._process = started("drill_agent_worker", orders, stdin=subprocess.PIPE)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -50,10 +39,10 @@ class AgentProcess:
         with self._telling:
             return self._telling.wait_for(lambda: self._has_begun, LONGEST_WAIT)
 
-    def wait_for_stop(self, seconds: float = LONGEST_WAIT) -> bool:
-        """Until it stopped where it was told to, or has ended; False when it took too long."""
+    def wait_for_stop(self, seconds: float) -> None:
+        """Until it stopped where it was told to, or has ended, or so long."""
         with self._telling:
-            return self._telling.wait_for(lambda: self._has_stopped, seconds)
+            self._telling.wait_for(lambda: self._has_stopped, seconds)
 
     def kill(self) -> bool:
         """SIGKILL, then wait until the kernel has let go of everything it held. Whether it was

@@ -27,15 +27,7 @@ class Killable:
         self._counts = {"opening": 0, "acknowledged": 0}
         self._has_ended = False
         self._unread: list[str] = []
-        argument = codec.encode(msgspec.to_builtins(orders)).decode()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "durasess.cli.drill_worker", argument],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": python_path()},
-            start_new_session=True,
-        )
+        self._process = started("drill_worker", orders, stdin=subprocess.DEVNULL)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -128,7 +120,21 @@ class Killable:
             self._counts[word] += 1
 
 
-def python_path() -> str:
+def started(module: str, orders: msgspec.Struct, *, stdin: int) -> subprocess.Popen[bytes]:
+    """A process of a module of the command, with its orders as JSON in the one argument. What it
+    prints goes into one pipe."""
+    argument = codec.encode(msgspec.to_builtins(orders)).decode()
+    return subprocess.Popen(
+        [sys.executable, "-m", f"durasess.cli.{module}", argument],
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PYTHONPATH": _python_path()},
+        start_new_session=True,
+    )
+
+
+def _python_path() -> str:
     """Of a worker: it finds this very package, installed or not."""
     here = str(Path(__file__).resolve().parents[2])
     return os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from durasess.cli import holders, layout, salvage
+from durasess.cli import holders, layout, options, salvage
 from durasess.cli.blocks import Tone
 from durasess.cli.holders import LockLook
 from durasess.cli.layout import Entry
@@ -124,6 +124,18 @@ def health_of(found: Verified, problem: str | None = None) -> str:
     if found.damage:
         return "damage"
     return "torn tail" if found.torn is not None else "sound"
+
+
+def session_directory(given: str) -> str:
+    """The directory of the session that was given as a path or an id. SessionNotFoundError where
+    there is none."""
+    directory = options.directory(given)
+    try:
+        if is_session(files.RealFiles(), directory):
+            return directory
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    raise options.not_there(given, directory)
 
 
 def is_session(disk: files.Files, directory: str) -> bool:

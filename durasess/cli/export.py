@@ -12,11 +12,10 @@ import msgspec
 
 from durasess.cli import options
 from durasess.cli.blocks import Block, Fact, Facts, Notes, count, number
-from durasess.cli.examine import is_session
+from durasess.cli.examine import session_directory
 from durasess.cli.export_file import ExportFile
 from durasess.cli.masking import Masker
 from durasess.cli.output import DAMAGE, SOUND, Output
-from durasess.engine import files
 from durasess.interop import html, jsonl, markdown, provider_messages
 from durasess.session.masking import Masker as AnyMasker
 from durasess.session.opening import open_core
@@ -90,7 +89,7 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
     """Export a session."""
     if chosen.json and chosen.output is None:
         raise options.UsageError("--json reports on a file that is written; give one: -o FILE.")
-    directory = _directory(chosen.path)
+    directory = session_directory(chosen.path)
     # Of the workspace, tools and children nothing is needed to read.
     core, report = open_core(directory, SessionOptions(clock=time.time_ns), mode="read")
     session = SessionView(core, report)
@@ -124,16 +123,6 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
         )
         output.report(done, lambda: _blocks(done, masker))
     return DAMAGE if damage else SOUND
-
-
-def _directory(given: str) -> str:
-    directory = options.directory(given)
-    try:
-        if is_session(files.RealFiles(), directory):
-            return directory
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    raise options.not_there(given, directory)
 
 
 def _to_standard_output() -> Callable[[str], object]:

@@ -6,6 +6,8 @@ import argparse
 
 from durasess.cli import options, stores
 from durasess.cli.output import SOUND, Output
+from durasess.engine.files import RealFiles
+from durasess.store import rows
 
 
 def add_to(verbs: options.Verbs) -> None:
@@ -31,9 +33,7 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
     """Make it and print its id."""
     store, session_id = stores.session(chosen)
     made = store.make_fork(session_id, at_seq=chosen.at, new_id=chosen.id)
-    row = next(
-        one for one in store.list(parent=session_id, limit=None).rows if one.session_id == made
-    )
+    row = rows.required(RealFiles(), store.path, made)
     done = {"session_id": made, "path": row.path, "parent": session_id, "at": row.parent_seq}
     stores.said(output, done, f"is a fork of {session_id} at seq {row.parent_seq}: {row.path}")
     return SOUND

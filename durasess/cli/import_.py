@@ -11,12 +11,10 @@ import msgspec
 from durasess.cli import options
 from durasess.cli.blocks import Block, Column, Fact, Facts, Notes, Row, Table, Tone, count, number
 from durasess.cli.metered import size_of
-from durasess.cli.output import DAMAGE, SOUND, UNREADABLE, Output, Step
+from durasess.cli.output import DAMAGE, SOUND, UNREADABLE, Output
 from durasess.engine.files import RealFiles
-from durasess.errors import DurasessError
 from durasess.interop.formats import IMPORTERS
-from durasess.interop.importer import Importer
-from durasess.interop.importing import import_file
+from durasess.interop.importing import Found, find_all, import_all
 from durasess.interop.tally import ImportReport
 from durasess.store.store import Store
 
@@ -73,24 +71,19 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
         name, files = files[0], files[1:]
     if chosen.all == bool(files):
         raise options.UsageError("say which: give FILEs, or --all.")
-    found = list(_everywhere(name) if chosen.all else _named(name, files))
+    asked = IMPORTERS.values() if name == _ANY else [IMPORTERS[name]]
+    found = list(find_all(asked, os.environ) if chosen.all else _named(name, files))
     store = Store(chosen.into)
     total = sum(size_of(RealFiles(), path) for path, _ in found)
     with output.progress("import", total, in_bytes=True) as step:
-        reports = [_import(store, path, importer, step) for path, importer in found]
+        reports = list(import_all(store, found, on_progress=step))
     status = max(map(_status, reports), default=SOUND)
     report = Report(status=status, store=store.path, sessions=reports)
     output.report(report, lambda: _blocks(report))
     return status
 
 
-def _everywhere(name: str) -> Iterator[tuple[str, Importer | None]]:
-    for importer in IMPORTERS.values() if name == _ANY else (IMPORTERS[name],):
-        for path in importer.find(None, os.environ):
-            yield path, importer
-
-
-def _named(name: str, files: list[str]) -> Iterator[tuple[str, Importer | None]]:
+def _named(name: str, files: list[str]) -> Iterator[Found]:
     """A directory of any format is asked of each importer."""
     importer = IMPORTERS.get(name)
     for file in map(os.path.expanduser, files):
@@ -102,14 +95,6 @@ def _named(name: str, files: list[str]) -> Iterator[tuple[str, Importer | None]]
             paths |= dict.fromkeys(one.find(file, os.environ))
         for path in paths:
             yield path, importer
-
-
-def _import(store: Store, path: str, importer: Importer | None, step: Step) -> ImportReport:
-    try:
-        return import_file(store, path, importer, on_progress=step)
-    except DurasessError as error:
-        name = importer.name if importer is not None else ""
-        return ImportReport(path=path, format=name, problem=str(error))
 
 
 def _status(report: ImportReport) -> int:

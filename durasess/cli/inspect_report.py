@@ -20,6 +20,7 @@ from durasess.cli.blocks import (
     count,
     number,
     span,
+    to_second,
 )
 from durasess.cli.examine import TONE, Inspected, SegmentLook
 from durasess.cli.holders import LockLook, WorkerLook
@@ -59,7 +60,7 @@ def blocks(found: Inspected, of_session: Iterable[Block] = ()) -> Iterator[Block
 
 
 def _facts(found: Inspected) -> Iterator[Fact]:
-    created = f", created {_second(found.created)}" if found.created else ""
+    created = f", created {to_second(found.created)}" if found.created else ""
     version = "format is newer" if found.format is None else f"format {found.format}"
     yield Fact("session", found.session_id, f"{version}{created}")
     yield Fact("health", found.health, _health_note(found), TONE[found.health])
@@ -149,7 +150,7 @@ def _worker_row(one: WorkerLook) -> Row:
     if one.holder is None:
         return Row((one.worker_id, "-", "-", "did not say who it is"))
     who = one.holder
-    return Row((one.worker_id, f"{who.pid}", _second(who.since), who.command))
+    return Row((one.worker_id, f"{who.pid}", to_second(who.since), who.command))
 
 
 def _segment_cells(one: SegmentLook) -> tuple[str, ...]:
@@ -162,7 +163,3 @@ def _segment_tone(one: SegmentLook) -> Tone:
     if any("damaged" in state for state in one.states):
         return "bad"
     return "warn" if any("torn" in state for state in one.states) else "plain"
-
-
-def _second(ts: str) -> str:
-    return ts.split(".")[0] + "Z" if "." in ts else ts

@@ -144,9 +144,7 @@ def _base(found: Inspected, folding: SessionFolding) -> tuple[states.Folded, set
     usable = [one for one in found.snapshots if one.reason is None]
     for one in sorted(usable, key=lambda one: one.seq, reverse=True):
         try:
-            version, raw = salvage.stored_state(
-                files.RealFiles(), found.path, one.name, found.session_id
-            )
+            version, raw = states.stored_state(found, one)
             state = folding.stored(version, raw, seq=one.seq)
             return states.Folded(state, one.seq), {version}, remarks
         except (OSError, LineError, states.UnusableError) as error:
@@ -158,9 +156,7 @@ def _stored(found: Inspected) -> Iterator[Any]:
     for one in found.snapshots:
         if one.reason is None:
             try:
-                _, raw = salvage.stored_state(
-                    files.RealFiles(), found.path, one.name, found.session_id
-                )
+                _, raw = states.stored_state(found, one)
                 yield codec.decode(raw)
             except (OSError, LineError):
                 continue

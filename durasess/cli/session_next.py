@@ -19,6 +19,7 @@ from durasess.session.opening import open_core
 from durasess.session.options import SessionOptions
 from durasess.session.recovering import ChildSeen, Surroundings, recovery_drafts
 from durasess.session.reducer import Reducer
+from durasess.session.settling import gaps_of
 from durasess.session.state import SessionState
 from durasess.session.workspace import Workspace
 
@@ -37,11 +38,13 @@ def next_open(found: Inspected, state: SessionState, reducer: Reducer, *, now: i
     workspace = Workspace(state.meta.workspace)
     around = Surroundings(
         is_dead=_is_dead(found),
+        is_alone=found.lock.held is False,
         tools={},
         now=now,
         settle_writes=workspace.settle,
         resolved=lambda value: value,
         look_at=lambda session_id: _look_at(found, session_id, now),
+        gaps=gaps_of(found.torn),
     )
     pending = recovery_drafts(state, around)
     for one in pending:
@@ -74,6 +77,9 @@ def _look_at(found: Inspected, session_id: str, now: int) -> ChildSeen:
         status, answer = session_operations.outcome_of(core)
     finally:
         core.engine.close()
+    if core.state.meta.parent != found.session_id:
+        # Another's session is no evidence of the child, which was not made then.
+        return ChildSeen("not_made")
     if status == "running" and not holders.is_open(files.RealFiles(), path):
         status = "interrupted"
     return ChildSeen(status, answer)

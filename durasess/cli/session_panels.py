@@ -18,6 +18,7 @@ from durasess.cli.blocks import (
     count,
     number,
     shortened,
+    to_second,
 )
 from durasess.cli.session_runs import CallLook, RunLook
 from durasess.cli.session_view import PendingEvent, SessionLook
@@ -64,7 +65,7 @@ def _facts(shown: SessionLook) -> Iterator[Fact]:
     identity = shown.identity
     pinned = ", pinned" if identity.pinned else ""
     yield Fact("title", identity.title or "none")
-    yield Fact("status", identity.status, f"updated {_second(identity.updated_at)}{pinned}")
+    yield Fact("status", identity.status, f"updated {to_second(identity.updated_at)}{pinned}")
     yield _workspace(shown)
     yield from _named(shown)
     yield Fact("usage", count(shown.usage.total, "token"), _usage_words(shown.usage))
@@ -193,7 +194,7 @@ def _loose(shown: SessionLook, children: dict[str, Child]) -> list[Branch]:
 def _run(run: RunLook, children: dict[str, Child]) -> Branch:
     parts = [
         run.status,
-        _second(run.started_at),
+        to_second(run.started_at),
         _duration(run.seconds),
         count(run.usage.total, "token") if run.usage.total else "",
         count(run.messages, "message"),
@@ -255,10 +256,6 @@ def _duration(seconds: float | None) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
-def _second(ts: str) -> str:
-    return ts.split(".")[0] + "Z" if "." in ts else ts
 
 
 def _json(value: Any) -> str:

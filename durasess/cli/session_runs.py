@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from durasess.engine.types import Event
-from durasess.session.pairing import detached_key, find_call
+from durasess.session.pairing import CALL_EVENTS, detached_key, find_call
 from durasess.session.reducer import Reducer
 from durasess.session.state import OPEN_CALLS, Run, SessionState, ToolState, Usage
 
@@ -22,10 +22,7 @@ SHOWN = 20
 """Runs that are shown unless told otherwise."""
 
 _ENDS = frozenset(["tool_result", "tool_recovery"])
-_CALLS = _ENDS | frozenset(
-    ["approval_requested", "approval_decided", "callback_requested", "tool_started"]
-)
-_OF_RUNS = _CALLS | frozenset(
+_OF_RUNS = CALL_EVENTS | frozenset(
     [
         "run_started",
         "run_finished",
@@ -219,7 +216,7 @@ def _touched(before: SessionState, after: SessionState, event: Event) -> list[st
     if event.type == "assistant_message":
         newest = after.messages[-1:]
         return newest[0].calls if newest and newest[0].seq == event.seq else []
-    if event.type not in _CALLS or not isinstance(event.data, dict):
+    if event.type not in CALL_EVENTS or not isinstance(event.data, dict):
         return []
     key = event.data.get("key")
     if isinstance(key, str) and key:

@@ -155,13 +155,16 @@ def version_of(found: Inspected, scan: Scan) -> int:
     return scan.header.schema_version if scan.header else found.schema_version
 
 
+def stored_state(found: Inspected, one: SnapshotInfo) -> tuple[int, bytes]:
+    """The schema version and the JSON of the state in a snapshot. OSError or LineError."""
+    return salvage.stored_state(files.RealFiles(), found.path, one.name, found.session_id)
+
+
 def _take_snapshot(
     at: StateAt, found: Inspected, base: SnapshotInfo, folding: Folding | None
 ) -> None:
     try:
-        version, raw = salvage.stored_state(
-            files.RealFiles(), found.path, base.name, found.session_id
-        )
+        version, raw = stored_state(found, base)
         at.state = (
             codec.decode(raw) if folding is None else folding.plain(version, raw, seq=base.seq)
         )
@@ -220,9 +223,7 @@ def _start(
     if base is None:
         return folding.start()
     try:
-        version, raw = salvage.stored_state(
-            files.RealFiles(), found.path, base.name, found.session_id
-        )
+        version, raw = stored_state(found, base)
         value = folding.stored(version, raw, seq=base.seq)
     except (OSError, LineError) as error:
         raise UnusableError(f"{base.name} cannot be used: {error}") from error

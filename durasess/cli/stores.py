@@ -8,6 +8,7 @@ import os
 import re
 import time
 
+from durasess.cli.blocks import Fact, Facts
 from durasess.cli.output import Output
 from durasess.engine import paths
 from durasess.errors import SessionNotFoundError
@@ -128,6 +129,4 @@ def short_size(value: int) -> str:
 
 def said(output: Output, done: dict[str, object], words: str) -> None:
     """One thing that was done: as JSON, or as a line for people."""
-    from durasess.cli.blocks import Fact, Facts
-
     output.report(done, lambda: [Facts("", [Fact(str(done["session_id"]), words)])])

@@ -11,7 +11,7 @@ from typing import Any
 from durasess.cli import events, options
 from durasess.cli.blocks import Row, count
 from durasess.cli.cursor import Cursor, Told
-from durasess.cli.examine import is_session
+from durasess.cli.examine import session_directory
 from durasess.cli.masking import Masker
 from durasess.cli.output import SOUND, Output
 from durasess.engine import files
@@ -54,10 +54,7 @@ def add_to(verbs: options.Verbs) -> None:
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Print until Ctrl-C, or an error."""
-    directory = options.directory(chosen.path)
-    disk = files.RealFiles()
-    _check_there(disk, chosen.path, directory)
-    cursor = Cursor(disk, directory)
+    cursor = Cursor(files.RealFiles(), session_directory(chosen.path))
     masker = Masker(show=chosen.show_secrets)
     last = chosen.last
     if last is None and chosen.after is None:
@@ -79,15 +76,6 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
             secrets = count(masker.count, "secret")
             output.remark(f"{secrets} {was} masked; --show-secrets shows such.")
     return SOUND
-
-
-def _check_there(disk: files.Files, given: str, directory: str) -> None:
-    try:
-        if is_session(disk, directory):
-            return
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    raise options.not_there(given, directory)
 
 
 def _rounds(first: Iterable[Told], cursor: Cursor) -> Iterator[Iterable[Told]]:

@@ -1,4 +1,4 @@
-"""Foreign lines beside the events that were made of them, and back. No effects.
+"""Foreign lines beside the events that were made of them. No effects.
 
 A part of a line that stands in its event's data as it is is not kept twice: the entry says where.
 """
@@ -21,14 +21,6 @@ def foreign_entries(data: Any) -> list[dict[str, Any]]:
     if not isinstance(found, list):
         return []
     return [one for one in found if isinstance(one, dict) and isinstance(one.get("line"), int)]
-
-
-def foreign_item(entry: dict[str, Any], data: dict[str, Any]) -> Any:
-    """The foreign line of an entry as it was read, without its secrets."""
-    item = entry.get("item")
-    for taken in entry.get("taken", ()):
-        item = _with(item, tuple(taken["part"]), _at(data, tuple(taken["place"])))
-    return item
 
 
 def entry_of(mapped: Mapped, data: dict[str, Any]) -> dict[str, Any]:
@@ -77,13 +69,6 @@ def _without(value: Any, path: Path) -> Any:
         del copy[step]
     else:
         copy[step] = None
-    return copy
-
-
-def _with(value: Any, path: Path, part: Any) -> Any:
-    step, *rest = path
-    copy: Any = dict(value) if isinstance(value, dict) else list(value)
-    copy[step] = _with(copy[step], tuple(rest), part) if rest else part
     return copy
 
 

@@ -7,8 +7,7 @@ importer is in importer.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from durasess.engine import codec
@@ -68,24 +67,29 @@ def import_file(
         file.close()
 
 
+Found = tuple[str, Importer | None]
+"""A file, and its importer; None where its first lines decide."""
+
+
+def find_all(importers: Iterable[Importer], environment: Mapping[str, str]) -> Iterator[Found]:
+    """Every session that these importers find where the other tools keep them; `environment` are
+    the variables that name these directories."""
+    for importer in importers:
+        for path in importer.find(None, environment):
+            yield path, importer
+
+
 def import_all(
-    store: Store,
-    importers: Mapping[str, Importer] | None = None,
-    *,
-    environment: Mapping[str, str],
-    root: str | None = None,
-    on_progress: Progress | None = None,
+    store: Store, found: Iterable[Found], *, on_progress: Progress | None = None
 ) -> Iterator[ImportReport]:
-    """Import every session that the importers find, by default all formats in the directories where
-    the other tools keep them; `environment` are the variables that name these. Yields one report
-    for each file as it is done; what fails is reported in it, and the next one follows.
-    """
-    for importer in (IMPORTERS if importers is None else importers).values():
-        for path in importer.find(root, environment):
-            try:
-                yield import_file(store, path, importer, on_progress=on_progress)
-            except DurasessError as error:
-                yield ImportReport(path=path, format=importer.name, problem=str(error))
+    """Import these files. Yields one report for each as it is done; what fails is reported in it,
+    and the next one follows."""
+    for path, importer in found:
+        try:
+            yield import_file(store, path, importer, on_progress=on_progress)
+        except DurasessError as error:
+            name = importer.name if importer is not None else ""
+            yield ImportReport(path=path, format=name, problem=str(error))
 
 
 def session_id_for(importer: Importer, foreign_id: str) -> str:
@@ -99,13 +103,17 @@ def session_id_for(importer: Importer, foreign_id: str) -> str:
 def _first_items(file: ForeignFile) -> list[Any]:
     items: list[Any] = []
     decode = Decoding(None)
-    with suppress(StorageError):
+    try:
         for number, (raw, _) in enumerate(raw_lines(file), 1):
             line = decode(number, raw)
             if line.item is not None:
                 items.append(line.item)
             if number >= FIRST_LINES:
                 break
+    except StorageError:
+        # What is before it is imported, and the report says the rest.
+        if not items:
+            raise
     return items
 
 

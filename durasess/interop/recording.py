@@ -71,7 +71,7 @@ class Recording:
         self._blob_bytes = blob_bytes
         self._tally = tally
         self._drafts: list[Draft] = []
-        self._origins: list[Mapped | None] = []
+        self._origins: list[list[Mapped]] = []
         self._sizes: list[int] = []
         self._bytes = 0
         self._next_seq = core.engine.last_seq + 1
@@ -124,15 +124,17 @@ class Recording:
                 self._add(draft, mapped if index == main else None)
             self._newest = len(self._drafts) - len(mapped.drafts) + main
         elif self._newest is not None and mapped.disposition == "mapped":
-            self._ride(mapped, self._drafts[self._newest])
+            self._ride(mapped, self._newest)
         else:
             self._add(self._lonely(mapped), mapped)
             self._newest = None
         self._bytes += len(mapped.line.raw)
         self._sizes[-1 if self._newest is None else self._newest] += size_of(mapped.line)
 
-    def _ride(self, mapped: Mapped, draft: Draft) -> None:
+    def _ride(self, mapped: Mapped, index: int) -> None:
         """A line that says a part of what the event before it says."""
+        draft = self._drafts[index]
+        self._origins[index].append(mapped)
         draft.data[FOREIGN].append(entry_of(mapped, draft.data))
         note_masked(draft, mapped.line)
         self._set_seq(mapped.line_number, self._newest_seq)
@@ -156,7 +158,7 @@ class Recording:
             self._set_seq(mapped.line_number, self._next_seq)
             self._newest_seq = self._next_seq
         self._drafts.append(draft)
-        self._origins.append(mapped)
+        self._origins.append([] if mapped is None else [mapped])
         self._sizes.append(0)
         self._next_seq += 1
 
@@ -194,7 +196,7 @@ class Recording:
 
     def write(self, position: Position) -> None:
         """Write what waits with the position behind it; the sync goes on while the next lines are
-        read. An event that cannot be stored is replaced by its line as text, and reported."""
+        read. An event that cannot be stored is replaced by its lines as text, and reported."""
         position.seq = self._next_seq
         data = {"name": POSITION, "value": msgspec.to_builtins(position)}
         drafts = [self._smaller(*one) for one in zip(self._drafts, self._sizes, strict=True)]
@@ -217,18 +219,25 @@ class Recording:
         )
         return msgspec.structs.replace(draft, data=data)
 
-    def _checked(self, draft: Draft, mapped: Mapped | None) -> Draft:
+    def _checked(self, draft: Draft, origins: list[Mapped]) -> Draft:
         """The seq stays what it is: others refer to it."""
         problem = _problem(draft)
         if problem is None:
             return draft
         data: dict[str, Any] = {"format": self._format, "disposition": "reported"}
         data["import_note"] = problem
-        if mapped is not None:
-            line = mapped.line
-            data[FOREIGN] = [{"line": line.number, "text": self._decoding.text(line.raw)}]
-            self._tally.report(line.number, problem)
+        if origins:
+            data[FOREIGN] = [self._unstored(mapped) for mapped in origins]
+        for mapped in origins:
+            if not mapped.again:
+                self._tally.report(mapped, problem)
         return Draft(FOREIGN, out_of_line.store_large(data, self._core.engine.put_blob))
+
+    def _unstored(self, mapped: Mapped) -> dict[str, Any]:
+        line = mapped.line
+        if mapped.again:
+            return {"line": line.number, "again": True}
+        return {"line": line.number, "text": self._decoding.text(line.raw)}
 
 
 def _problem(draft: Draft) -> str | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any
 
 from durasess.engine import codec, frames
@@ -186,20 +185,26 @@ class Source:
 
 def prefix(file: ForeignFile, size: int) -> tuple[str, bool]:
     """The digest of the first `size` bytes, empty when there are fewer or when they end inside a
-    line, and whether there is nothing but a line feed behind them."""
+    line, and whether there is nothing but a line feed behind them. StorageError when they cannot be
+    read."""
     hashed = codec.hasher()
     done = 0
     behind = b""
-    with suppress(StorageError):
+    is_readable = True
+    try:
         for chunk in file.chunks():
             hashed.update(chunk[: max(size - done, 0)])
             behind = (behind + chunk[max(size - done, 0) :])[:2]
             done += len(chunk)
             if len(behind) == 2:
                 break
+    except StorageError:
+        if done < size:
+            raise
+        is_readable = False
     if done < size or behind[:1] not in (b"", b"\n"):
         return "", False
-    return hashed.hexdigest(), len(behind) < 2
+    return hashed.hexdigest(), is_readable and len(behind) < 2
 
 
 def _open(disk: Files, path: str) -> tuple[int, str]:

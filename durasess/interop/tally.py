@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from durasess.engine.types import Draft
-from durasess.interop.importer import Mapped
+from durasess.interop.importer import Disposition, Mapped
 from durasess.session import usage
 from durasess.session.state import Usage
 
@@ -66,9 +66,8 @@ class Tally:
 
     def count(self, mapped: Mapped) -> None:
         """One line."""
-        so_far = self.report_so_far
-        so_far.lines += 1
-        setattr(so_far, mapped.disposition, getattr(so_far, mapped.disposition) + 1)
+        self.report_so_far.lines += 1
+        self._add(mapped.disposition, 1)
         if mapped.disposition == "reported":
             self._place(mapped.line_number, mapped.reason)
         if mapped.why:
@@ -76,13 +75,16 @@ class Tally:
         for draft in mapped.drafts:
             self._count_draft(draft)
 
-    def report(self, line: int, problem: str) -> None:
+    def report(self, mapped: Mapped, problem: str) -> None:
         """A line that was counted as something else could not be stored."""
-        so_far = self.report_so_far
-        so_far.reported += 1
-        so_far.mapped -= 1
+        self._add(mapped.disposition, -1)
+        self._add("reported", 1)
         self._reason(problem)
-        self._place(line, problem)
+        self._place(mapped.line_number, problem)
+
+    def _add(self, disposition: Disposition, lines: int) -> None:
+        so_far = self.report_so_far
+        setattr(so_far, disposition, getattr(so_far, disposition) + lines)
 
     def _reason(self, reason: str) -> None:
         reasons = self.report_so_far.reasons

@@ -98,6 +98,21 @@ def test_what_is_pending_is_what_the_next_writer_writes(
     assert told == written and len(told) == 3
 
 
+def test_write_that_was_cut_off_is_told_as_the_next_writer_tells_it(
+    killed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    newest = max(killed.glob("events_*.jsonl"))
+    end = len(newest.read_bytes().rstrip(b"\t"))
+    with newest.open("r+b") as file:
+        file.seek(end)
+        seq = inspect(capsys, killed)["session"]["seq"]
+        file.write(b'{"seq":%d,"ts":"2026' % (seq + 1))
+    told = [one["data"] for one in inspect(capsys, killed)["session"]["recovery"]["pending"]]
+    with make_store(killed.parents[1]).open("s1") as opened:
+        written = [one.data for one in opened.events(after=seq)]
+    assert told == written and "cut off" in told[-1]["gaps"][0]
+
+
 def test_child_that_was_cut_off_too_is_looked_at_and_left_alone(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,6 +127,31 @@ def test_child_that_was_cut_off_too_is_looked_at_and_left_alone(
     assert tree(tmp_path) == before
     assert [one["type"] for one in pending] == ["child_finished", "run_finished"]
     assert pending[0]["data"]["status"] == "interrupted"
+
+
+def test_child_whose_id_another_session_has_was_not_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = make_store(tmp_path)
+    store.create("s2").close()
+    parent = store.create("s1")
+    run = parent.run("work").start()
+    parent.core.engine.append("child_started", {"session_id": "s2"}, run_id=run.run_id)
+    parent.abandon()
+    session = inspect(capsys, tmp_path / "sessions/s1")["session"]
+    told = [(one["type"], one["data"]) for one in session["recovery"]["pending"]]
+    with store.open("s1") as opened:
+        written = [(one.type, one.data) for one in opened.events(after=session["seq"])]
+    assert told == written and told[0][1]["status"] == "not_made"
+
+
+def test_child_of_no_run_that_is_left_is_the_live_writers_to_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with make_store(tmp_path).create("s1", mode="shared") as session:
+        session.core.engine.append("child_started", {"session_id": "s2"}, run_id="run_0")
+        recovery = inspect(capsys, tmp_path / "sessions/s1")["session"]["recovery"]
+    assert recovery["pending"] == []
 
 
 def test_context_is_that_of_the_next_writer_and_consumes_nothing(

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from durasess.interop import recording
 from durasess.interop.formats import IMPORTERS
 from durasess.interop.importing import (
     NotRecognizedError,
+    find_all,
     import_all,
     import_file,
     session_id_for,
@@ -315,6 +317,30 @@ def test_line_that_is_too_deep_is_kept_as_text_and_reported(
     assert ("user", "on") in found.said()
 
 
+def test_kept_line_that_is_too_deep_is_counted_once(store: Store, tmp_path: Path) -> None:
+    line = b'{"type":"label","id":"a","parentId":null,"x":%s%s}' % (b"[" * 98, b"]" * 98)
+    report = Imported(store, pi_file(tmp_path, line + b"\n")).report
+    assert (report.mapped, report.kept, report.reported) == (1, 0, 1)
+
+
+def test_every_line_of_a_reply_that_cannot_be_stored_is_kept_and_reported(
+    store: Store, tmp_path: Path
+) -> None:
+    deep: Any = 1
+    for _ in range(94):
+        deep = [deep]
+    lines = [
+        claude_user("u", None, "go"),
+        claude_block("a", "u", "m1", claude_text("hello")),
+        claude_block("b", "a", "m1", claude_use("c") | {"input": deep}),
+    ]
+    path = write(tmp_path / f"f/{CLAUDE_ID}.jsonl", lines)
+    found = Imported(store, path)
+    assert (found.report.mapped, found.report.reported, len(found.report.places)) == (1, 2, 2)
+    raw = path.read_text().splitlines()
+    assert found.foreign_lines() == {1: lines[0], 2: raw[1], 3: raw[2]}
+
+
 def test_large_values_are_stored_once_and_out_of_line(store: Store, tmp_path: Path) -> None:
     picture = {"type": "image", "mimeType": "image/png", "data": "iVBO" * 250_000}
     lines = [pi_user("u", None, "go")]
@@ -386,12 +412,21 @@ def test_missing_file_is_a_storage_error(store: Store, tmp_path: Path) -> None:
         import_file(store, str(tmp_path / "absent.jsonl"))
 
 
+def test_file_that_cannot_be_read_says_so_and_not_that_its_format_is_unknown(
+    store: Store, tmp_path: Path
+) -> None:
+    path = tmp_path / "rollout-a.jsonl.zst"
+    path.write_bytes(b"no frame at all")
+    with pytest.raises(StorageError, match="cannot be read to its end"):
+        import_file(store, str(path))
+
+
 def test_import_of_all_reports_what_fails_and_goes_on(store: Store, tmp_path: Path) -> None:
     write(tmp_path / ".codex/sessions/2026/rollout-a.jsonl", GROWING["codex"])
     write(tmp_path / ".pi/agent/sessions/--p--/s.jsonl", GROWING["pi"])
     (tmp_path / ".pi/agent/sessions/--p--/bad.jsonl").write_bytes(b"nothing\n")
     write(tmp_path / f".claude/projects/p/{CLAUDE_ID}.jsonl", GROWING["claude-code"])
-    reports = list(import_all(store, environment={"HOME": str(tmp_path)}))
+    reports = list(import_all(store, find_all(IMPORTERS.values(), {"HOME": str(tmp_path)})))
     assert [(one.format, bool(one.problem)) for one in reports] == [
         ("codex", False),
         ("pi", True),

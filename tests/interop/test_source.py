@@ -9,6 +9,7 @@ import zstandard
 
 from durasess.engine import codec
 from durasess.engine.files import RealFiles
+from durasess.errors import StorageError
 from durasess.interop import source
 from durasess.interop.decoding import Decoding
 from durasess.interop.importer import End, Line
@@ -65,6 +66,15 @@ def test_prefix_that_ends_inside_a_line_or_behind_the_file_is_none(
     tmp_path: Path, size: int
 ) -> None:
     assert prefix(opened(tmp_path, b'{"a":1}\n{"b":2}'), size) == ("", False)
+
+
+def test_prefix_that_cannot_be_read_is_no_other_prefix(tmp_path: Path) -> None:
+    line = b'{"a":1}'
+    frame = zstandard.ZstdCompressor().compress(line)
+    file = opened(tmp_path, frame + b"no frame", "s.jsonl.zst")
+    with pytest.raises(StorageError, match="cannot be read to its end"):
+        prefix(file, 99)
+    assert prefix(file, len(line)) == (codec.digest(line), False)
 
 
 @pytest.mark.parametrize("name", ["s.jsonl", "s.jsonl.zst"])

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from durasess.interop.beside import foreign_entries, foreign_item
+from durasess.interop.beside import foreign_entries
 from durasess.interop.importing import import_file
 from durasess.interop.tally import ImportReport
 from durasess.session.session import Session
@@ -86,8 +86,26 @@ class Imported:
                         continue
                     assert entry["line"] not in found
                     kept = entry.get("text", entry.get("bytes"))
-                    found[entry["line"]] = foreign_item(entry, data) if kept is None else kept
+                    found[entry["line"]] = _item(entry, data) if kept is None else kept
         return found
+
+
+def _item(entry: dict[str, Any], data: dict[str, Any]) -> Any:
+    """The line of an entry as it was read, without its secrets."""
+    item = entry.get("item")
+    for taken in entry.get("taken", ()):
+        part = data
+        for step in taken["place"]:
+            part = part[step]
+        item = _with(item, taken["part"], part)
+    return item
+
+
+def _with(value: Any, path: list[Any], part: Any) -> Any:
+    step, *rest = path
+    copy: Any = dict(value) if isinstance(value, dict) else list(value)
+    copy[step] = _with(copy[step], rest, part) if rest else part
+    return copy
 
 
 def _text(content: Any) -> str:
