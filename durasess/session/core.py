@@ -177,7 +177,7 @@ class Core:
     async def _append_async(self, emission: Emission) -> list[Receipt]:
         if not emission.drafts:
             await in_thread(self.engine.flush)
-        if any(_is_large(one.data, self._blob_bytes) for one in emission.drafts):
+        if any(out_of_line.may_be_large(one.data, self._blob_bytes) for one in emission.drafts):
             # It goes into files of its own, which would hold up every other task.
             drafts = await in_thread(lambda: [self.prepared(one) for one in emission.drafts])
         else:
@@ -277,27 +277,3 @@ def _named(shown: Any, call: Any) -> Any:
     if shown is call or not isinstance(call, Mapping):
         return shown
     return {**shown, **{name: call[name] for name in ("call_id", "name") if name in call}}
-
-
-_LOOKED_AT = 1000
-"""Values; data with more of them counts as large."""
-
-
-def _is_large(data: Any, limit: int) -> bool:
-    """Whether something in it may go out of line; rather yes than a long look."""
-    waiting = [data]
-    looked = 0
-    while waiting:
-        value = waiting.pop()
-        looked += 1
-        if looked > _LOOKED_AT:
-            return True
-        if isinstance(value, str | bytes | bytearray | memoryview):
-            # A character takes up to four bytes.
-            if len(value) * 4 > limit:
-                return True
-        elif isinstance(value, Mapping):
-            waiting += value.values()
-        elif isinstance(value, list | tuple):
-            waiting += value
-    return False

@@ -36,6 +36,9 @@ _HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _REFERENCE_DEPTH = 3
 """Containers inside each other in a reference, and the engine takes only so many."""
 
+_LOOKED_AT = 1000
+"""Values; data with more of them counts as large."""
+
 _SCALAR = 8
 """Bytes that a number counts for, or the punctuation of a text or an entry."""
 
@@ -57,6 +60,26 @@ def store_large(data: Any, put: Put, *, threshold: int = THRESHOLD) -> Any:
     if size <= HUGE * threshold:
         return small
     return store.containers(small, 0)[0]
+
+
+def may_be_large(data: Any, threshold: int) -> bool:
+    """Whether `store_large` may move something of it; rather yes than a long look."""
+    waiting = [data]
+    looked = 0
+    while waiting:
+        value = waiting.pop()
+        looked += 1
+        if looked > _LOOKED_AT:
+            return True
+        if isinstance(value, str | bytes | bytearray | memoryview):
+            # A character takes up to four bytes.
+            if len(value) * 4 > threshold:
+                return True
+        elif isinstance(value, Mapping):
+            waiting += value.values()
+        elif isinstance(value, list | tuple):
+            waiting += value
+    return False
 
 
 def load(value: Any, read: Read) -> Any:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from durasess.engine.files import RealFiles
-from durasess.engine.types import Draft, Recovery
+from durasess.engine.types import Draft, Recovery, TornTail
 from durasess.errors import EventRejectedError
 from durasess.session import events, run_operations
 from durasess.session.core import Core, draft
@@ -76,14 +76,13 @@ def _surroundings(core: Core, options: SessionOptions, found: Recovery | None) -
         now=options.clock(),
         settle_writes=workspace.settle,
         resolved=core.resolved,
-        gaps=_gaps(found),
+        gaps=gaps_of(found.torn if found is not None else None),
         look_at=lambda session_id: _own_child(options.look_at(session_id), core.engine.session_id),
     )
 
 
-def _gaps(found: Recovery | None) -> tuple[str, ...]:
+def gaps_of(torn: TornTail | None) -> tuple[str, ...]:
     """Whatever was being written when the worker died was not acknowledged, and may be missing."""
-    torn = found.torn if found is not None else None
     if torn is None or torn.kept:
         return ()
     return (
