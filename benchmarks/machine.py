@@ -8,6 +8,8 @@ import sqlite3
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from durasess.store.file_system import file_system_of
+
 PACKAGES = (
     "msgspec",
     "zstandard",
@@ -34,18 +36,7 @@ def description(directory: Path) -> list[tuple[str, str]]:
 
 def file_system(directory: Path) -> str:
     """Its kind, as the kernel names it; "unknown" where that cannot be read."""
-    try:
-        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return "unknown"
-    real = os.path.realpath(directory)
-    best, kind = "", "unknown"
-    for line in lines:
-        fields, _, rest = line.partition(" - ")
-        point = fields.split()[4]
-        if real.startswith(point) and len(point) >= len(best):
-            best, kind = point, rest.split()[0]
-    return kind
+    return file_system_of(os.path.realpath(directory)).kind or "unknown"
 
 
 def _versions() -> list[str]:

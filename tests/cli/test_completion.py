@@ -11,6 +11,7 @@ import pytest
 
 from durasess.cli.main import VERBS, main
 from tests.cli import sessions
+from tests.support.capabilities import unavailable
 
 NAMES = [verb.__name__.rpartition(".")[2].rstrip("_") for verb in VERBS]
 
@@ -48,7 +49,7 @@ def test_shell_can_read_its_script(
 ) -> None:
     found = shutil.which(shell)
     if found is None:
-        pytest.skip(f"{shell} is not installed")
+        pytest.skip(f"{shell} is not installed; .ci/run installs no shells, and runs in bash")
     path = tmp_path / "script"
     path.write_text(script(shell, capsys))
     done = subprocess.run([found, "-n", str(path)], capture_output=True, text=True, check=False)
@@ -59,7 +60,7 @@ def bash(script_path: Path, words: str) -> list[str]:
     """What bash offers for these words, the last one begun."""
     found = shutil.which("bash")
     if found is None:
-        pytest.skip("bash is not installed")
+        unavailable("bash is not installed")
     done = subprocess.run(
         [found, "--norc", "-c", BASH.format(script=script_path, words=words)],
         capture_output=True,

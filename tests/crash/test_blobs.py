@@ -11,6 +11,7 @@ import pytest
 from durasess.engine import paths, publishing
 from durasess.engine.blobs import Blobs
 from durasess.engine.verify import verify
+from durasess.errors import CorruptionError
 from tests.support.crash_states import PROFILES, CrashState, Settings, crash_states
 from tests.support.sessions import SIM_PATH, open_sim, sim_disk
 from tests.support.sim_files import Killed, SimFiles
@@ -241,5 +242,5 @@ def test_planted_bug_is_found(plan: Plan, bug: Callable[[], Any]) -> None:
 def _is_bad(state: CrashState) -> bool:
     try:
         return bool(problems(state))
-    except Exception:
+    except CorruptionError:
         return True

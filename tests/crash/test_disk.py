@@ -37,7 +37,7 @@ from durasess.engine.files import RealFiles
 from durasess.engine.types import FILLER, PREALLOCATE
 from durasess.engine.verify import verify
 from tests.support.agreement import assert_readers_agree
-from tests.support.capabilities import unavailable
+from tests.support.capabilities import unavailable, working_strace
 
 ROOT = Path(__file__).resolve().parents[2]
 NOBODY = 65534
@@ -840,14 +840,7 @@ def report_under_faults(path: str) -> None:
 @pytest.fixture(scope="module")
 def strace() -> list[str]:
     """The command, when it works here."""
-    program = shutil.which("strace")
-    if program is None:
-        unavailable("strace is not installed")
-    command = [program, "-f", "--seccomp-bpf", "-o", os.devnull]
-    probe = [*command, "-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=1", "true"]
-    if subprocess.run(probe, capture_output=True).returncode:
-        unavailable("strace cannot trace here")
-    return command
+    return working_strace()
 
 
 def under(strace: list[str], path: Path, call: str, nth: int) -> dict[str, Any]:

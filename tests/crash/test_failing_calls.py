@@ -65,7 +65,6 @@ def those_of(calls: list[tuple[str, str]]) -> Iterator[Faults]:
 def test_each_call_that_fails_breaks_no_promise(plan: str) -> None:
     calls = fault_lab.Lab(plan).calls()
     assert len(calls) > 100
-    assert list(broken(fault_lab.Lab(plan).run, [])) == []
     assert list(broken(lambda faults: fault_lab.Lab(plan).run(faults), those_of(calls))) == []
 
 
@@ -78,6 +77,7 @@ def test_each_call_that_fails_leaves_a_session_that_says_what_is_true(
         fault_sessions.Lab(scenario, mode=mode).run(faults)
 
     calls = fault_sessions.Lab(scenario, mode=mode).calls()
+    assert len(calls) > 100
     assert list(broken(run, those_of(calls))) == []
 
 
@@ -141,6 +141,7 @@ def killed_in_a_call(lab: fault_sessions.Lab) -> None:
 
 def test_planted_bug_of_recovery_is_found() -> None:
     """It takes what nobody knows for what was never started."""
+    fault_sessions.Lab(killed_in_a_call).run()
     lab = fault_sessions.Lab(killed_in_a_call)
     with mock.patch.object(
         recovering, "_verified", lambda call, around: ("not_applied", None, None)

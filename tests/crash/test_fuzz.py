@@ -6,6 +6,7 @@ is let; docs/ledger.md has the totals.
 
 from __future__ import annotations
 
+import re
 from unittest import mock
 
 import pytest
@@ -32,7 +33,9 @@ def test_most_mutated_segments_are_refused() -> None:
 
 def test_checksums_are_made_to_fit() -> None:
     [seed, *_] = fuzz_readers.corpus("segment").seeds
-    assert fuzz_readers.with_checksums(seed.rstrip(b"\t")) == seed.rstrip(b"\t")
+    sound = seed.rstrip(b"\t")
+    wrong = re.sub(rb'"crc":"[0-9a-f]{8}"', b'"crc":"00000000"', sound)
+    assert wrong != sound == fuzz_readers.with_checksums(wrong)
 
 
 def test_undocumented_error_is_a_failure() -> None:
@@ -43,3 +46,12 @@ def test_undocumented_error_is_a_failure() -> None:
         pytest.raises(KeyError, match="planted"),
     ):
         read(found.seeds[0])
+
+
+def test_failure_of_a_reader_is_counted_with_what_shows_it_again() -> None:
+    def read(data: bytes) -> bool:
+        raise KeyError("planted")
+
+    with mock.patch.object(fuzz_readers, "reader", lambda target, found: read):
+        totals = fuzz_readers.run("segment", seed=1, executions=3)
+    assert [failure.split(": ")[0] for failure in totals.failures] == ["KeyError('planted')"] * 3

@@ -55,6 +55,17 @@ def test_reducer_changes_nothing_of_the_state_before(tmp_path):
         assert before.custom_state == {"n": 1}
 
 
+@pytest.mark.parametrize("given", [{"by": (1, [2])}, {"by": [1, (2,)]}])
+def test_p10_reducer_gets_what_is_read_back_and_never_the_callers_objects(tmp_path, given):
+    seen = []
+    reducer = {"counted": lambda state, event: seen.append(event.data)}
+    with store_at(tmp_path, reducers=reducer).create("s") as session:
+        session.emit("counted", given)
+        [*_, event] = session.events()
+    assert seen == [event.data] * len(seen) and seen
+    assert event.data == {"by": [1, [2]]}
+
+
 def raises(state, event):
     raise ValueError("no such thing")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from typing import NoReturn
 
 import pytest
@@ -22,3 +23,15 @@ def needs(tool: str) -> pytest.MarkDecorator:
     """A test that calls this program; where it must run it fails for want of it."""
     missing = shutil.which(tool) is None
     return pytest.mark.skipif(missing and not MUST_RUN, reason=f"{tool} is not installed")
+
+
+def working_strace() -> list[str]:
+    """The command that makes system calls fail, where it may trace."""
+    program = shutil.which("strace")
+    if program is None:
+        unavailable("strace is not installed")
+    command = [program, "-f", "--seccomp-bpf", "-o", os.devnull]
+    probe = [*command, "-e", "trace=fsync", "-e", "inject=fsync:error=EIO:when=1", "true"]
+    if subprocess.run(probe, capture_output=True).returncode:
+        unavailable("strace cannot trace here")
+    return command
