@@ -58,7 +58,10 @@ def measured(directory: Path, sizes: Sizes) -> Findings:
     )
     return Findings(
         [Table("Append, one thread", note, columns, rows)],
-        {"append_one": medians[OWN] / medians[BARE]},
+        {
+            "append_one": medians[OWN] / medians[BARE],
+            "append_sqlite": medians[OWN] / medians["sqlite full"],
+        },
         [_distribution(found)],
     )
 
@@ -82,6 +85,8 @@ def behind_a_long_history(histories: Histories, sizes: Sizes) -> Findings:
             found = measure.samples(calls, rounds=len(half))
         means = {name: statistics.mean(values) for name, values in found.items()}
         figures[f"append_long {peer.name}"] = means["full"] / means["empty"]
+        if peer.name == OWN:
+            figures["stall_long_ms"] = max(found["full"]) * 1e3
         rows.append(
             (
                 peer.name,

@@ -36,14 +36,16 @@ for type, data in events:
 handle.close()
 """
 LANGGRAPH_EVENTS = 300
+ALONE = (BARE, OWN)
+"""Where the others would take too long."""
 
 
 def measured(directory: Path, histories: Histories, sizes: Sizes) -> Findings:
     """Both ratios, by length."""
-    counts = sorted({min(LANGGRAPH_EVENTS, *sizes.written), *sizes.written})
+    counts = sorted({min(LANGGRAPH_EVENTS, *sizes.written), *sizes.written, sizes.written_alone})
     cells: dict[tuple[str, int], tuple[float, float]] = {}
     for count in counts:
-        peers = chosen(*RIVALS, events=count)
+        peers = chosen(*(ALONE if count > max(sizes.written) else RIVALS), events=count)
         for peer in peers:
             place = directory / f"{peer.name} {count}"
             written = measure.bytes_written(_WRITE, peer.name, str(place), str(count))

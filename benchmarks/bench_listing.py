@@ -43,7 +43,10 @@ def measured(directory: Path, sizes: Sizes) -> Findings:
         f"{FLOOR} reads and decodes every meta.json and checks nothing. The table is what an index "
         "would answer, if nothing had to be looked at."
     )
-    figures = {"list": cells[f"durasess, newest {PAGE}", most] / cells[FLOOR, most]}
+    figures = {
+        "list": cells[f"durasess, newest {PAGE}", most] / cells[FLOOR, most],
+        "list_s": cells["durasess, all", most],
+    }
     return Findings([Table("A list of sessions", note, columns, rows)], figures)
 
 

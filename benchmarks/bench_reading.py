@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import closing
 from pathlib import Path
 
+try:
+    import orjson
+except ImportError:  # installed by the extra `bench`
+    orjson = None
+
 from benchmarks import bench_sessions, measure
 from benchmarks.findings import TINY, Findings, Sizes, Table, milliseconds, times
 from benchmarks.histories import Histories
+from benchmarks.peers import jsonl, sqlite_rows
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.registry import BARE, OWN, chosen
 from durasess import Store
@@ -18,6 +25,8 @@ LAST = 20
 ROUNDS = 3
 """At most; each opens a long history of every contender."""
 SESSION = "long"
+SQLITE_JSON = "sqlite full, json"
+ORJSON = "orjson, JSON lines"
 
 
 def measured(histories: Histories, sizes: Sizes) -> Findings:
@@ -38,6 +47,9 @@ def _whole(histories: Histories, root: Path, sizes: Sizes) -> Findings:
         for peer in chosen(*RIVALS, events=count)
     }
     calls["durasess session"] = lambda: _messages(root)
+    calls[SQLITE_JSON] = lambda: _sqlite_json(histories.path("sqlite full", count))
+    if orjson is not None:
+        calls[ORJSON] = lambda: _orjson_lines(histories.path("jsonl", count))
     found = measure.medians(calls, rounds=min(sizes.rounds, ROUNDS))
     rows = [
         (
@@ -54,7 +66,32 @@ def _whole(histories: Histories, root: Path, sizes: Sizes) -> Findings:
         "durasess session makes messages of as many events of its own, which are shorter."
     )
     table = Table("Whole history, decoded", note, columns, rows)
-    return Findings([table], {"history_bare": found[OWN] / found[BARE]})
+    figures = {
+        "history_bare": found[OWN] / found[BARE],
+        "history_sqlite": found[SQLITE_JSON] / found[OWN],
+    }
+    if ORJSON in found:
+        figures["history_orjson"] = found[OWN] / found[ORJSON]
+    return Findings([table], figures)
+
+
+def _sqlite_json(path: Path) -> float:
+    """Every row, decoded by the standard library."""
+    with closing(sqlite_rows.connect(path / sqlite_rows.NAME, synchronous="FULL")) as db:
+        begin = time.perf_counter()
+        rows = db.execute("SELECT type, data FROM events ORDER BY seq")
+        found = [(type, json.loads(data)) for type, data in rows]
+        assert found
+        return time.perf_counter() - begin
+
+
+def _orjson_lines(path: Path) -> float:
+    """Every line of one file of JSON lines, unchecked."""
+    begin = time.perf_counter()
+    with open(path / jsonl.LOG, "rb") as file:
+        found = [orjson.loads(line) for line in file]
+    assert found
+    return time.perf_counter() - begin
 
 
 def _messages(root: Path) -> float:
@@ -104,6 +141,7 @@ def _last(histories: Histories, root: Path, sizes: Sizes) -> Findings:
     return Findings(
         [Table(f"The newest {LAST} events", note, columns, rows)],
         {
+            "last_ms": layer["anew"] * 1e3,
             "last_sqlite": layer["anew"] / found["sqlite newest anew"],
             "last_engine_sqlite": found[f"{OWN} open"] / found["sqlite full open"],
         },

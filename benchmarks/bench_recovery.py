@@ -132,9 +132,10 @@ def _figures(
     )
     figures = {"recovery_growth": found[str(large)] / found[str(small)]}
     # Factors against what loads everything say nothing of short histories.
-    for name in ("article", "jsonl"):
-        if large >= LONG:
-            figures[f"recovery_{name}"] = cells[name, large] / found[str(large)]
+    for name in ("article", "jsonl", "sqlite full", "agents"):
+        if large >= LONG and (name, large) in cells:
+            figures[f"recovery_{name.split()[0]}"] = cells[name, large] / found[str(large)]
+    figures["recovery_newest"] = cells["durasess closed", large] / cells["sqlite newest", large]
     return figures
 
 

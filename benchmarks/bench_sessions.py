@@ -49,7 +49,7 @@ def measured(directory: Path, sizes: Sizes) -> Findings:
     """Time and memory to be ready, and the price of a tool call."""
     root = directory / "store"
     found = open_ratio(root, sizes.histories, rounds=sizes.ready_rounds)
-    small, large = min(sizes.histories), sizes.longest
+    small, large = min(sizes.histories), max(sizes.histories)
     rows = [
         (
             kind,
@@ -58,21 +58,20 @@ def measured(directory: Path, sizes: Sizes) -> Findings:
         )
         for kind in KINDS
     ]
-    memory = [
-        (
-            kind,
-            *[
-                mebibytes(measure.peak_memory(_OPEN, str(root), f"{kind}{count}"))
-                for count in (small, large)
-            ],
-        )
+    peaks = {
+        (kind, count): measure.peak_memory(_OPEN, str(root), f"{kind}{count}")
         for kind in KINDS
+        for count in (small, large)
+    }
+    memory = [
+        (kind, *[mebibytes(peaks[kind, count]) for count in (small, large)]) for kind in KINDS
     ]
     columns = ("session", *[f"{count:,} events" for count in sizes.histories], "growth")
     note = "Opened for writing until the next context can be made; medians, taking turns."
     figures = {
         f"session_{kind}": found[f"{kind} {large}"] / found[f"{kind} {small}"] for kind in KINDS
     }
+    figures["session_memory_mib"] = max(peaks[kind, large] for kind in KINDS) / 1024 / 1024
     tables = [
         Table("A session of the session layer, ready again", note, columns, rows),
         Table(

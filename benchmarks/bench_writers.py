@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from benchmarks import measure
-from benchmarks.findings import TINY, Findings, Sizes, Table, rate_rows
+from benchmarks.findings import TINY, Findings, Sizes, Table, milliseconds, rate_rows
 from benchmarks.peers.peer import Events, Handle, Peer
 from benchmarks.peers.registry import BARE, OWN, PEERS, chosen
 from durasess.cli.workload import generate_events
@@ -47,24 +47,36 @@ def _threads(directory: Path, events: Events) -> Findings:
     table = Table(f"{THREADS} threads on one session", note, COLUMNS, rate_rows(rates, BARE))
     figures = {
         "threads_bare": rates[OWN] / rates[BARE],
+        "threads_sqlite": rates[OWN] / max(rates["sqlite full"], rates["sqlite by thread"]),
         "threads_batched": rates[OWN] / rates["sqlite batched"],
     }
     return Findings([table], figures)
 
 
 def _tasks(directory: Path, events: Events) -> Findings:
+    latencies: dict[Handle, list[float]] = {}
+    names: dict[Handle, str] = {}
+
+    def opened(peer: Peer) -> list[Handle]:
+        handle = peer.open(directory / peer.name)
+        names[handle], latencies[handle] = peer.name, []
+        return [handle]
+
     rates = _rates(
         chosen(BARE, OWN, "sqlite full", "sqlite batched", "agents"),
-        lambda peer: [peer.open(directory / peer.name)],
-        lambda handles: asyncio.run(_by_tasks(handles[0], events)),
+        opened,
+        lambda handles: asyncio.run(_by_tasks(handles[0], events, latencies[handles[0]])),
     )
+    slowest = {names[one]: measure.percentile(found, 99) for one, found in latencies.items()}
     note = (
         f"{len(events)} appends of each task in each of {ROUNDS} rounds. bare and sqlite full "
         "block the loop, as they do where a coroutine calls them."
     )
-    table = Table(f"{TASKS} asyncio tasks on one session", note, COLUMNS, rate_rows(rates, BARE))
+    rows = [(name, *row, milliseconds(slowest[name])) for name, *row in rate_rows(rates, BARE)]
+    table = Table(f"{TASKS} asyncio tasks on one session", note, (*COLUMNS, "p99"), rows)
     figures = {
         "tasks_bare": rates[OWN] / rates[BARE],
+        "tasks_p99_ms": slowest[OWN] * 1e3,
         "tasks_batched": rates[OWN] / rates["sqlite batched"],
     }
     return Findings([table], figures)
@@ -113,16 +125,18 @@ def _by_threads(handles: list[Handle], events: Events) -> float:
     return len(handles) * len(events) / (time.perf_counter() - begin)
 
 
-async def _by_tasks(handle: Any, events: Events) -> float:
-    """Appends a second over all tasks."""
+async def _by_tasks(handle: Any, events: Events, latencies: list[float]) -> float:
+    """Appends a second over all tasks; `latencies` takes the seconds of each append."""
 
     async def append_all() -> None:
         for type, data in events:
+            begin = time.perf_counter()
             if hasattr(handle, "append_async"):
                 await handle.append_async(type, data)
             else:
                 handle.append(type, data)
                 await asyncio.sleep(0)
+            latencies.append(time.perf_counter() - begin)
 
     begin = time.perf_counter()
     await asyncio.gather(*[append_all() for _ in range(TASKS)])
@@ -145,7 +159,7 @@ def test_tasks_lose_no_append(tmp_path: Path, name: str) -> None:
     if peer.missing:
         pytest.skip(peer.missing)
     with closing(peer.open(tmp_path)) as handle:
-        asyncio.run(_by_tasks(handle, list(generate_events(1, count=2))))
+        asyncio.run(_by_tasks(handle, list(generate_events(1, count=2)), []))
         assert handle.count() == 2 * TASKS
 
 

@@ -29,9 +29,12 @@ class Target:
 
 TARGETS = (
     Target("append_one", "durable append, one thread: median to bare write + fdatasync", 1.35),
+    Target("append_sqlite", "durable append, one thread: median to sqlite, synchronous FULL", 1),
     Target("threads_bare", "16 threads on one session: rate to bare under a lock", 3, "least"),
+    Target("threads_sqlite", "16 threads: rate to sqlite FULL, the faster of its ways", 4, "least"),
     Target("threads_batched", "16 threads: rate to sqlite with batched commits", 1, "least"),
     Target("tasks_bare", "64 asyncio tasks: rate to bare", 10, "least"),
+    Target("tasks_p99_ms", "64 asyncio tasks: the slowest append in a hundred", 10, unit=" ms"),
     Target("tasks_batched", "64 asyncio tasks: rate to sqlite with batched commits", 1, "least"),
     Target(
         "processes_bare", "4 processes on one session: rate to flock + write + fsync", 1, "least"
@@ -45,16 +48,30 @@ TARGETS = (
     Target("session_compacted", "session ready: longest history to shortest, compacted", 1.3),
     Target("recovery_article", "ready: times faster than article at the longest", 200, "least"),
     Target("recovery_jsonl", "ready: times faster than jsonl at the longest", 200, "least"),
+    Target("recovery_sqlite", "ready: times faster than sqlite at the longest", 200, "least"),
+    Target("recovery_agents", "ready: times faster than agents at the longest", 200, "least"),
+    Target("recovery_newest", "ready: time to sqlite asked for its last 200 rows", 1),
     Target(
         "memory_growth_mib", "memory to be ready: growth from shortest to longest", 2, unit=" MiB"
     ),
+    Target(
+        "session_memory_mib",
+        "peak memory to be ready at the longest history, above the imports, with the window",
+        8,
+        unit=" MiB",
+    ),
     Target("history_bare", "whole history: time to msgspec over the bytes", 2),
+    Target("history_orjson", "whole history: time to orjson over JSON lines", 1),
+    Target("history_sqlite", "whole history: times faster than sqlite + json", 2.5, "least"),
+    Target("last_ms", "newest 20 messages of a closed session", 5, unit=" ms"),
     Target("last_sqlite", "newest 20 of a closed session: time to sqlite asked for its tail", 1),
     Target("last_engine_sqlite", "newest 20 events on an open handle: time to sqlite", 1),
     Target("stall_ms", "longest append while snapshots are taken", 20, unit=" ms"),
+    Target("stall_long_ms", "the same behind the longest history", 20, unit=" ms"),
     Target("written", "bytes written for each byte of payload, filler included", 2),
     Target("on_disk", "bytes on disk for each byte of payload", 0.4),
     Target("list", "the newest 50 of all sessions: time to scandir + msgspec", 2),
+    Target("list_s", "all sessions listed, the longest store", 0.3, unit=" s"),
     Target("import", "import durasess: time to msgspec + zstandard", 1.3),
 )
 
