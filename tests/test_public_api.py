@@ -1,5 +1,6 @@
 """What `import durasess` offers: exactly what `__all__` says, documented and typed."""
 
+import ast
 import inspect
 import subprocess
 import sys
@@ -20,6 +21,8 @@ def test_all_is_sorted_and_names_nothing_twice() -> None:
 
 
 def test_all_is_exactly_what_the_package_defines() -> None:
+    for name in durasess.__all__:
+        getattr(durasess, name)
     offered = {
         name
         for name, found in vars(durasess).items()
@@ -63,8 +66,56 @@ def test_public_method_has_a_docstring(name: str) -> None:
             assert (function.__doc__ or "").strip(), f"{name}.{method}"
 
 
-def test_import_does_not_pay_for_what_is_needed_later() -> None:
-    """portalocker is imported with the first lock, rich by the command alone (DESIGN.md §10)."""
-    code = "import durasess, sys; print({'portalocker', 'rich'} & sys.modules.keys())"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "set()"
+def test_names_that_are_there_before_they_are_asked_for() -> None:
+    assert set(durasess.__all__) <= set(dir(durasess))
+    with pytest.raises(AttributeError, match="'durasess' has no attribute 'Sesion'"):
+        durasess.Sesion  # noqa: B018
+
+
+def test_type_checkers_are_told_what_is_imported_later() -> None:
+    """The imports that only they read, beside the table that the package imports by."""
+    tree = ast.parse(inspect.getsource(durasess))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    told = {
+        (node.module, alias.name)
+        for node in ast.walk(block)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert told == {(home, name) for name, home in durasess._HOME_OF.items()}
+
+
+LATER = {
+    "import durasess": ("typing", "importlib"),
+    "import durasess; durasess.Engine, durasess.Store": (
+        *("msgspec", "zstandard", "atexit", "base64", "dataclasses", "datetime", "decimal"),
+        *(
+            "enum",
+            "errno",
+            "gc",
+            "hashlib",
+            "heapq",
+            "json",
+            "logging",
+            "ntpath",
+            "queue",
+            "signal",
+        ),
+        *("threading", "traceback", "unicodedata", "weakref", "zlib"),
+    ),
+}
+"""What may be imported by it, with what that imports itself. portalocker is imported with the first
+lock, rich by the command alone (DESIGN.md §10), asyncio by who uses it, sqlite3 by lists."""
+
+
+@pytest.mark.parametrize("code", LATER)
+def test_import_does_not_pay_for_what_is_needed_later(code: str) -> None:
+    program = (
+        f"import sys\nfor name in {LATER[code]}: __import__(name)\nbefore = set(sys.modules)\n"
+        f"{code}\nprint(*sorted(set(sys.modules) - before))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    more = [name for name in ran.stdout.split() if name.split(".")[0] != "durasess"]
+    assert more == []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -216,6 +215,8 @@ def held(disk: files.Files, directory: str) -> bool:
 
 def whoami(since: str) -> Holder:
     """This process, for the messages of others."""
+    import socket
+
     command = " ".join([os.path.basename(sys.executable or "python"), *sys.argv])[:200]
     return Holder(os.getpid(), socket.gethostname(), files.boot_id(), since, command)
 

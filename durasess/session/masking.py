@@ -152,10 +152,10 @@ def _one_pass(text: str) -> tuple[str, int]:
     lowered = text.lower()
     count = 0
     # Plain loops: this runs over every text that is recorded.
-    for literals, pattern in SHAPES:
-        for literal in literals:
+    for shape in SHAPES:
+        for literal in shape.literals:
             if literal in lowered:
-                text, found = pattern.subn(_KEPT, text)
+                text, found = shape.pattern.subn(_KEPT, text)
                 count += found
                 break
     return text, count

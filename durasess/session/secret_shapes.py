@@ -10,7 +10,7 @@ before a match comes behind its first letters, which `re` finds fast.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 MASK = "[masked]"
@@ -24,7 +24,18 @@ class Shape(NamedTuple):
     lower case), which is far cheaper to look for; of a match the group `keep` stays."""
 
     literals: tuple[str, ...]
-    pattern: re.Pattern[str]
+    expression: str
+    flags: re.RegexFlag = re.NOFLAG
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled when a text has one of the literals, not while the module is imported."""
+        return _compiled(self.expression, self.flags)
+
+
+@cache
+def _compiled(expression: str, flags: re.RegexFlag) -> re.Pattern[str]:
+    return re.compile(expression, flags)
 
 
 _PLACEHOLDER = (
@@ -50,7 +61,7 @@ _NO_LITERAL = (
 SHAPES = (
     Shape(
         ("private key",),
-        re.compile(
+        (
             r"(?P<keep>-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z ]{0,10}-----)"
             r"(?=(?:\\[rn]|\s){1,8}(?:[A-Za-z-]{1,40}: |[A-Za-z0-9+/]{16}))"
             r"[A-Za-z0-9+/=\s\\:,.]*+(?:-(?!----)[A-Za-z0-9+/=\s\\:,.]*+)*+"
@@ -60,66 +71,62 @@ SHAPES = (
     Shape(
         ("sk-",),
         # Not `sk-123-fix-the-login`: a key has a digit and a long part without hyphens.
-        re.compile(
+        (
             r"(?P<keep>sk-)(?<![A-Za-z0-9]sk-)(?=[A-Za-z_-]{0,60}[0-9])"
             r"(?=[A-Za-z0-9_-]{0,60}?[A-Za-z0-9_]{16})[A-Za-z0-9_-]{20,}+"
         ),
     ),
     Shape(
         ("_live_", "_test_"),
-        re.compile(r"(?P<keep>[srp]k_(?:live|test)_)(?<![A-Za-z0-9].k_...._)[A-Za-z0-9]{16,}+"),
+        r"(?P<keep>[srp]k_(?:live|test)_)(?<![A-Za-z0-9].k_...._)[A-Za-z0-9]{16,}+",
     ),
     Shape(
         ("ghp_", "gho_", "ghs_", "ghu_", "ghr_"),
-        re.compile(r"(?P<keep>gh[psuro]_)(?<![A-Za-z0-9]gh._)[A-Za-z0-9]{20,}+"),
+        r"(?P<keep>gh[psuro]_)(?<![A-Za-z0-9]gh._)[A-Za-z0-9]{20,}+",
     ),
     Shape(
         ("github_pat_",),
-        re.compile(r"(?P<keep>github_pat_)(?<![A-Za-z0-9]github_pat_)[A-Za-z0-9_]{20,}+"),
+        r"(?P<keep>github_pat_)(?<![A-Za-z0-9]github_pat_)[A-Za-z0-9_]{20,}+",
     ),
-    Shape(("hf_",), re.compile(r"(?P<keep>hf_)(?<![A-Za-z0-9]hf_)[A-Za-z0-9]{20,}+")),
-    Shape(("npm_",), re.compile(r"(?P<keep>npm_)(?<![A-Za-z0-9]npm_)[A-Za-z0-9]{20,}+")),
-    Shape(("glpat-",), re.compile(r"(?P<keep>glpat-)(?<![A-Za-z0-9]glpat-)[A-Za-z0-9_-]{16,}+")),
-    Shape(("akia",), re.compile(r"(?P<keep>AKIA)(?<![A-Za-z0-9]AKIA)[A-Z0-9]{12,}+")),
-    Shape(("asia",), re.compile(r"(?P<keep>ASIA)(?<![A-Za-z0-9]ASIA)[A-Z0-9]{12,}+")),
-    Shape(("aiza",), re.compile(r"(?P<keep>AIza)(?<![A-Za-z0-9]AIza)[A-Za-z0-9_-]{30,}+")),
+    Shape(("hf_",), r"(?P<keep>hf_)(?<![A-Za-z0-9]hf_)[A-Za-z0-9]{20,}+"),
+    Shape(("npm_",), r"(?P<keep>npm_)(?<![A-Za-z0-9]npm_)[A-Za-z0-9]{20,}+"),
+    Shape(("glpat-",), r"(?P<keep>glpat-)(?<![A-Za-z0-9]glpat-)[A-Za-z0-9_-]{16,}+"),
+    Shape(("akia",), r"(?P<keep>AKIA)(?<![A-Za-z0-9]AKIA)[A-Z0-9]{12,}+"),
+    Shape(("asia",), r"(?P<keep>ASIA)(?<![A-Za-z0-9]ASIA)[A-Z0-9]{12,}+"),
+    Shape(("aiza",), r"(?P<keep>AIza)(?<![A-Za-z0-9]AIza)[A-Za-z0-9_-]{30,}+"),
     Shape(
         ("xox",),
-        re.compile(
-            r"(?P<keep>xox[a-z]-)(?<![A-Za-z0-9]xox.-)(?=[A-Za-z-]{0,60}[0-9])[A-Za-z0-9-]{10,}+"
-        ),
+        r"(?P<keep>xox[a-z]-)(?<![A-Za-z0-9]xox.-)(?=[A-Za-z-]{0,60}[0-9])[A-Za-z0-9-]{10,}+",
     ),
-    Shape(("xapp-",), re.compile(r"(?P<keep>xapp-)(?<![A-Za-z0-9]xapp-)[0-9]-[A-Za-z0-9-]{8,}+")),
+    Shape(("xapp-",), r"(?P<keep>xapp-)(?<![A-Za-z0-9]xapp-)[0-9]-[A-Za-z0-9-]{8,}+"),
     Shape(
         ("eyj",),
-        re.compile(
+        (
             r"(?P<keep>eyJ)(?<![A-Za-z0-9_-]eyJ)"
             r"[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]*+"
         ),
     ),
     Shape(
         ("bearer ",),
-        re.compile(r"(?P<keep>earer )(?<=\b[Bb]earer )[A-Za-z0-9._~+/=-]{16,}+"),
+        r"(?P<keep>earer )(?<=\b[Bb]earer )[A-Za-z0-9._~+/=-]{16,}+",
     ),
     Shape(
         ("://",),
-        re.compile(
-            rf"(?P<keep>://[^\s/:@\"'`\\]{{0,64}}:)(?!{_PLACEHOLDER}@)[^\s/@\"'`]{{1,256}}(?=@)"
-        ),
+        rf"(?P<keep>://[^\s/:@\"'`\\]{{0,64}}:)(?!{_PLACEHOLDER}@)[^\s/@\"'`]{{1,256}}(?=@)",
     ),
     Shape(
         _NAMED_LITERALS,
         # JSON inside a text, as arguments of tool calls are, with its quotes escaped or not.
-        re.compile(
+        (
             rf"(?P<keep>\"[\w-]{{0,40}}{_NAMED}\\*\"\s{{0,8}}:\s{{0,8}}\\*\")"
-            rf"(?!{_PLACEHOLDER}[\"\\])[^\"\\\s][^\"\\]*+",
-            re.I,
+            rf"(?!{_PLACEHOLDER}[\"\\])[^\"\\\s][^\"\\]*+"
         ),
+        re.I,
     ),
     Shape(
         (*_NAMED_LITERALS, "credential"),
         # An environment variable: NAME='…' up to the other quote, or NAME=… up to a blank.
-        re.compile(
+        (
             rf"(?P<keep>{_NAMED_UPPER}"
             r"(?:_(?:PROD|PRODUCTION|STAGING|LIVE|TEST|DEV|[0-9]))?="
             rf"(?:(?P<quote>[\"'])(?!{_PLACEHOLDER}(?P=quote))(?=[^\"'\n]{{4,}}(?P=quote))"
