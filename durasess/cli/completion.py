@@ -6,13 +6,19 @@ import argparse
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
-from durasess.cli import options
+from durasess.cli import completion_sessions, options
 from durasess.cli.output import SOUND, Output
 
-Takes = Literal["nothing", "value", "file", "directory", "word"]
-"""What follows an option, or stands at a place: `word` is one of a few."""
+Takes = Literal["nothing", "value", "file", "directory", "word", "session"]
+"""What follows an option, or stands at a place: `word` is one of a few, `session` a directory or an
+id in the store."""
 
-_TAKES: dict[str, Takes] = {"PATH": "directory", "DIR": "directory", "FILE": "file"}
+_TAKES: dict[str, Takes] = {
+    "DIR": "directory",
+    "FILE": "file",
+    "[FORMAT] FILE": "file",
+    "SESSION": "session",
+}
 
 
 class Argument(NamedTuple):
@@ -89,7 +95,7 @@ def _argument(action: argparse.Action) -> Argument:
         takes,
         tuple(map(str, action.choices or ())),
         action.nargs if isinstance(action.nargs, int) else 1,
-        action.nargs == "+",
+        action.nargs in ("+", "*"),
     )
 
 
@@ -99,6 +105,7 @@ def _argument(action: argparse.Action) -> Argument:
 def _bash(verbs: list[Verb]) -> Iterator[str]:
     first = [verb.name for verb in verbs] + ["--help", "--version"]
     yield "# Completion of durasess for bash."
+    yield from completion_sessions.BASH.splitlines()
     yield "_durasess() {"
     yield "    local IFS=$'\\n' cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}"
     yield "    COMPREPLY=()"
@@ -131,6 +138,8 @@ def _bash_reply(argument: Argument) -> str:
             return 'compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -d -- "$cur")); '
         case "file":
             return 'compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- "$cur")); '
+        case "session":
+            return "_durasess_sessions; "
         case "word":
             words = _lines(list(argument.words))
             return f'COMPREPLY=($(compgen -W {words} -- "$cur")); '
@@ -148,6 +157,7 @@ def _lines(words: list[str]) -> str:
 def _zsh(verbs: list[Verb]) -> Iterator[str]:
     yield "#compdef durasess"
     yield "# Completion of durasess for zsh."
+    yield from completion_sessions.ZSH.splitlines()
     yield "_durasess() {"
     yield "    local state line"
     yield "    local -a verbs"
@@ -161,7 +171,8 @@ def _zsh(verbs: list[Verb]) -> Iterator[str]:
     yield "        rest)"
     yield "            case $words[1] in"
     for verb in verbs:
-        specs = [*map(_zsh_option, verb.options), *map(_zsh_place, verb.places)]
+        places = [_zsh_place(place, at) for at, place in enumerate(verb.places, 1)]
+        specs = [*map(_zsh_option, verb.options), *places]
         yield f"                {verb.name}) _arguments \\"
         lines = [f"                    {spec}" for spec in specs]
         yield " \\\n".join(lines) + " ;;"
@@ -182,20 +193,28 @@ def _zsh_option(option: Argument) -> str:
     return _quoted(f"{option.flags[-1]}[{about}]{value}")
 
 
-def _zsh_place(place: Argument) -> str:
-    return _quoted(("*" if place.many else "1") + _zsh_value(place))
+def _zsh_place(place: Argument, at: int) -> str:
+    return _quoted(("*" if place.many else str(at)) + _zsh_value(place))
 
 
 def _zsh_value(argument: Argument) -> str:
-    action = {"directory": "_directories", "file": "_files", "value": " "}.get(argument.takes)
+    action = _ZSH_ACTIONS.get(argument.takes)
     return f":{argument.name}:{action or '(' + ' '.join(argument.words) + ')'}"
 
+
+_ZSH_ACTIONS: dict[Takes, str] = {
+    "directory": "_directories",
+    "file": "_files",
+    "session": "_durasess_sessions",
+    "value": " ",
+}
 
 # -- fish ---------------------------------------------------------------------------------------
 
 
 def _fish(verbs: list[Verb]) -> Iterator[str]:
     yield "# Completion of durasess for fish."
+    yield from completion_sessions.FISH.splitlines()
     yield "complete -c durasess -f"
     yield "complete -c durasess -n __fish_use_subcommand -l help -d 'show help'"
     yield "complete -c durasess -n __fish_use_subcommand -l version -d 'show the version'"
@@ -220,6 +239,8 @@ def _fish_takes(argument: Argument, *, at_place: bool = False) -> str:
     match argument.takes:
         case "directory":
             return f"{exclusive} -a '(__fish_complete_directories)'"
+        case "session":
+            return f"{exclusive} -a '(__durasess_sessions)'"
         case "file":
             return " -r -F"
         case "word":

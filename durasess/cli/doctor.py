@@ -24,7 +24,7 @@ def add_to(verbs: options.Verbs) -> None:
         "all. Exit status: 0 sound, 1 damage, 2 usage, 3 not readable.",
         example="durasess doctor ~/.myagent/sessions",
     )
-    stores.add_store_place(parser)
+    stores.add_store(parser, place=True)
     parser.add_argument(
         "--rebuild-index", action="store_true", help="make the index anew from the sessions"
     )
@@ -32,7 +32,7 @@ def add_to(verbs: options.Verbs) -> None:
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Look and print."""
-    store = stores.catalog(chosen.store)
+    store = stores.catalog(chosen)
     rebuilt = store.rebuild_index() if chosen.rebuild_index else None
     found = store.examine()
     report = options.fields(found) | {"rebuilt": rebuilt and options.fields(rebuilt)}

@@ -167,7 +167,7 @@ def _check_input(source: Source) -> None:
 def _folder(disk: files.Files, chosen: str | None) -> str:
     if chosen is None:
         return os.path.realpath(tempfile.mkdtemp(prefix="durasess-drill-"))
-    folder = options.directory(chosen)
+    folder = os.path.realpath(os.path.expanduser(chosen))
     try:
         disk.mkdir(folder)
     except FileExistsError:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from durasess.cli import holders, layout, options, salvage
+from durasess.cli import holders, layout, salvage, stores
 from durasess.cli.blocks import Tone
 from durasess.cli.holders import LockLook
 from durasess.cli.layout import Entry
@@ -75,7 +75,7 @@ class Inspected(msgspec.Struct, kw_only=True):
 def examine(directory: str, step: Step) -> Inspected:
     """Everything about a session directory; `step` is told how many bytes were read.
     SessionNotFoundError when there is none."""
-    disk = MeteredFiles(step)
+    disk: files.Files = MeteredFiles(step)
     problem = None
     newer = False
     try:
@@ -83,11 +83,20 @@ def examine(directory: str, step: Step) -> Inspected:
         if salvage.session_id_of(disk, directory) != found.session_id:
             found = salvage.renamed(disk, directory)
     except DurasessError as error:
-        if isinstance(error, SessionNotFoundError) and not _is_there(disk, directory):
+        if isinstance(error, SessionNotFoundError) and not stores.is_session(directory):
             raise
         problem = str(error)
         newer = isinstance(error, FormatVersionError)
         found = salvage.verified(disk, directory)
+    return described(disk, found, problem=problem, newer=newer)
+
+
+def described(
+    disk: files.Files, found: Verified, *, problem: str | None = None, newer: bool = False
+) -> Inspected:
+    """All that lies around what was found. `problem` says why it is not what `verify` found;
+    `newer`, that another version wrote it."""
+    directory = found.path
     claimed = _meta(disk, directory)
     newest = max((one.seq for one in found.snapshots if one.reason is None), default=0)
     names = disk.listdir(directory)
@@ -124,33 +133,6 @@ def health_of(found: Verified, problem: str | None = None) -> str:
     if found.damage:
         return "damage"
     return "torn tail" if found.torn is not None else "sound"
-
-
-def session_directory(given: str) -> str:
-    """The directory of the session that was given as a path or an id. SessionNotFoundError where
-    there is none."""
-    directory = options.directory(given)
-    try:
-        if is_session(files.RealFiles(), directory):
-            return directory
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    raise options.not_there(given, directory)
-
-
-def is_session(disk: files.Files, directory: str) -> bool:
-    """Whether a directory holds any file that only a session has."""
-    return any(paths.parse(name).kind in _OF_A_SESSION for name in disk.listdir(directory))
-
-
-_OF_A_SESSION = frozenset(["meta", "snapshot", "previous", "segment", "owner", "lock"])
-
-
-def _is_there(disk: files.Files, directory: str) -> bool:
-    try:
-        return is_session(disk, directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
 
 
 def _meta(disk: files.Files, directory: str) -> meta.Meta | None:

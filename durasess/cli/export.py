@@ -10,9 +10,8 @@ from typing import Protocol
 
 import msgspec
 
-from durasess.cli import options
+from durasess.cli import options, stores
 from durasess.cli.blocks import Block, Fact, Facts, Notes, count, number
-from durasess.cli.examine import session_directory
 from durasess.cli.export_file import ExportFile
 from durasess.cli.masking import Masker
 from durasess.cli.output import DAMAGE, SOUND, Output
@@ -67,7 +66,7 @@ def add_to(verbs: options.Verbs) -> None:
         "status: 0 sound, 1 damage, 2 usage, 3 not readable.",
         example="durasess export ~/.myagent/sessions/a1 --format html -o a1.html",
     )
-    options.add_path(parser)
+    stores.add_session(parser)
     parser.add_argument(
         "--format",
         metavar="FORMAT",
@@ -89,7 +88,7 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
     """Export a session."""
     if chosen.json and chosen.output is None:
         raise options.UsageError("--json reports on a file that is written; give one: -o FILE.")
-    directory = session_directory(chosen.path)
+    directory = stores.session_directory(chosen)
     # Of the workspace, tools and children nothing is needed to read.
     core, report = open_core(directory, SessionOptions(clock=time.time_ns), mode="read")
     session = SessionView(core, report)

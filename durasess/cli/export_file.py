@@ -6,8 +6,8 @@ import os
 from types import TracebackType
 from typing import Self
 
-from durasess.cli.examine import is_session
 from durasess.cli.options import UsageError
+from durasess.cli.stores import is_session
 from durasess.engine import files, publishing
 
 _BUFFER = 1 << 18
@@ -74,8 +74,7 @@ class ExportFile:
 def _check(disk: files.Files, path: str, directory: str) -> None:
     if os.path.exists(path) and not os.path.isfile(path):
         raise UsageError(f"{path} is no file: give -o the name of one.")
-    try:
-        if is_session(disk, directory):
-            raise UsageError(f"{directory} is a session: give -o a file somewhere else.")
-    except (FileNotFoundError, NotADirectoryError):
-        raise UsageError(f"there is no directory {directory} for the file of -o.") from None
+    if not os.path.isdir(directory):
+        raise UsageError(f"there is no directory {directory} for the file of -o.")
+    if is_session(directory):
+        raise UsageError(f"{directory} is a session: give -o a file somewhere else.")

@@ -25,7 +25,7 @@ def add_to(verbs: options.Verbs) -> None:
         "itself. Exit status: 0 done or dry run, 2 usage, 3 not readable.",
         example="durasess gc ~/.myagent/sessions --older-than 90d --status archived",
     )
-    stores.add_store_place(parser)
+    stores.add_store(parser, place=True)
     parser.add_argument(
         "--older-than", metavar="SPAN", type=stores.age, help="by the last event: 90d, 12h, 2w"
     )
@@ -42,7 +42,7 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
     """Plan or do it, and print it."""
     if chosen.older_than is None and chosen.larger_than is None and chosen.status is None:
         raise options.UsageError("say which: give --older-than, --larger-than or --status.")
-    store = stores.existing(chosen.store)
+    store = stores.existing(chosen)
     done = store.prune(
         older_than=chosen.older_than,
         larger_than=chosen.larger_than,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from durasess.cli import options
+from durasess.cli import options, stores
 from durasess.cli.blocks import Block, Column, Fact, Facts, Notes, Row, Table, Tone, count, number
 from durasess.cli.metered import size_of
 from durasess.cli.output import DAMAGE, SOUND, UNREADABLE, Output
@@ -55,13 +55,7 @@ def add_to(verbs: options.Verbs) -> None:
         "durasess, where what the file says shall not decide",
     )
     parser.add_argument("--all", action="store_true", help="all sessions of the tool, or of all")
-    parser.add_argument(
-        "--into",
-        "--store",
-        dest="into",
-        metavar="DIR",
-        help="the store (default: $DURASESS_HOME, else the user's data directory)",
-    )
+    stores.add_store(parser, also="--into")
 
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
@@ -73,7 +67,7 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
         raise options.UsageError("say which: give FILEs, or --all.")
     asked = IMPORTERS.values() if name == _ANY else [IMPORTERS[name]]
     found = list(find_all(asked, os.environ) if chosen.all else _named(name, files))
-    store = Store(chosen.into)
+    store = Store(stores.named(chosen))
     total = sum(size_of(RealFiles(), path) for path, _ in found)
     with output.progress("import", total, in_bytes=True) as step:
         reports = list(import_all(store, found, on_progress=step))

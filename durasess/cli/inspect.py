@@ -20,6 +20,7 @@ from durasess.cli import (
     session_panels,
     session_view,
     states,
+    stores,
 )
 from durasess.cli.blocks import Block, Fact, Facts, Notes, Value, number
 from durasess.cli.examine import STATUS, Inspected, examine
@@ -49,7 +50,8 @@ def add_to(verbs: options.Verbs) -> None:
         summary="Show what is on disk of a session, damaged or not.",
         more="Changes nothing and may run beside writers. Secrets (keys of known shapes, values\n"
         "under keys named like credentials) are masked and counted. Exit status: 0 sound (a torn\n"
-        "tail is sound: the next open sets it aside), 1 damage, 2 usage, 3 not readable.",
+        "tail is sound: the next open sets it aside), 1 damage or a session that contradicts\n"
+        "itself, 2 usage, 3 not readable.",
         example="durasess inspect ~/.myagent/sessions/a1 --around 412 --context 3",
     )
     inspect_options.declare(parser)
@@ -57,10 +59,10 @@ def add_to(verbs: options.Verbs) -> None:
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Look and print; the status tells the health."""
-    directory = options.directory(chosen.path)
+    directory = stores.directory(chosen)
     inspect_options.check(chosen)
     fold: states.Folding | None = reducer.load(chosen.reducer, chosen.initial)
-    found = _examined(chosen.path, directory, output)
+    found = _examined(directory, output)
     seqs = [*([chosen.at] if chosen.at else []), *(chosen.diff or [])]
     events.check_reached(found, chosen.around or 0, *seqs)
     view = _view(chosen, found, output)
@@ -100,16 +102,16 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
         output.report(report, all_blocks, items)
     else:
         output.report(report | count(), all_blocks)
-    is_refused = session.look is not None and session.look.findings
+    is_refused = session.problem or (session.look is not None and session.look.findings)
     return max(STATUS[found.health], DAMAGE if is_refused else 0)
 
 
-def _examined(given: str, directory: str, output: Output) -> Inspected:
+def _examined(directory: str, output: Output) -> Inspected:
     try:
         with output.progress("reading", bytes_to_read(directory), in_bytes=True) as step:
             return examine(directory, step)
     except SessionNotFoundError:
-        raise options.not_there(given, directory) from None
+        raise stores.not_there(directory) from None
 
 
 def _view(chosen: argparse.Namespace, found: Inspected, output: Output) -> View | None:

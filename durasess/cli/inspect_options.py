@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from durasess.cli import options, session_context, session_runs
+from durasess.cli import options, session_context, session_runs, stores
 
 CONTEXT = 5
 """Events shown before and behind the one that was asked for."""
@@ -15,7 +15,7 @@ MODELS = -1
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare them all."""
-    options.add_path(parser)
+    stores.add_session(parser)
     parser.add_argument("--events", action="store_true", help="list the events, data shortened")
     parser.add_argument(
         "--around", metavar="SEQ", type=options.positive, help="list the events around this seq"

@@ -43,7 +43,7 @@ def add_to(verbs: options.Verbs) -> None:
         "readable.",
         example="durasess list ~/.myagent/sessions --workspace . --since 2026-11-01",
     )
-    stores.add_store_place(parser)
+    stores.add_store(parser, place=True)
     parser.add_argument(
         "--status", choices=("active", "completed", "archived"), help="only those with this status"
     )
@@ -73,7 +73,7 @@ def add_to(verbs: options.Verbs) -> None:
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Print a page."""
-    store = stores.existing(chosen.store)
+    store = stores.existing(chosen)
     found = store.list(
         status=chosen.status,
         workspace=chosen.workspace,

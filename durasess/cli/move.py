@@ -25,13 +25,13 @@ def add_to(verbs: options.Verbs) -> None:
     )
     parser.add_argument("old", metavar="OLD", help="where the project was")
     parser.add_argument("new", metavar="DIR", help="where it is now")
-    stores.add_store_option(parser)
+    stores.add_store(parser)
     parser.add_argument("--apply", action="store_true", help="do it (default: a dry run)")
 
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Plan or do it, and print it."""
-    store = stores.existing(chosen.store)
+    store = stores.existing(chosen)
     moved = store.move_workspace(chosen.old, chosen.new, dry_run=not chosen.apply)
     report = {"applied": chosen.apply, "sessions": [options.fields(one) for one in moved]}
     output.report(report, lambda: _blocks(moved, chosen.apply))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +10,6 @@ import msgspec
 
 from durasess.cli.blocks import Block, Fact, Facts
 from durasess.cli.blocks import count as counted
-from durasess.engine import paths
-from durasess.errors import SessionNotFoundError
-from durasess.store import placement
 
 if TYPE_CHECKING:
     from durasess.cli.masking import Masker
@@ -82,15 +78,6 @@ def add_verb(
     return parser
 
 
-def add_path(parser: argparse.ArgumentParser) -> None:
-    """Declare the session that the verb is about."""
-    parser.add_argument(
-        "path",
-        metavar="PATH",
-        help="the session's directory, or its id in the default store",
-    )
-
-
 def add_show_secrets(parser: argparse.ArgumentParser) -> None:
     """Declare that secrets are masked unless told otherwise."""
     parser.add_argument(
@@ -109,27 +96,6 @@ def fields(report: msgspec.Struct) -> dict[str, Any]:
     """A report as plain JSON values."""
     plain: dict[str, Any] = msgspec.to_builtins(report)
     return plain
-
-
-def directory(text: str) -> str:
-    """The path of a session as the engine wants it: links resolved, so that its last part is the
-    session's id. What is no path here but the id of a session in the default store is that one."""
-    path = os.path.realpath(os.path.expanduser(text))
-    if not os.path.lexists(path) and paths.session_id_problem(text) is None:
-        in_store = os.path.join(placement.root_of(None), text)
-        if os.path.isdir(in_store):
-            return os.path.realpath(in_store)
-    return path
-
-
-def not_there(text: str, path: str) -> SessionNotFoundError:
-    """The error for what the user gave as a path or an id, where there is nothing."""
-    looked = ""
-    if paths.session_id_problem(text) is None:
-        looked = f", nor one with this id in the default store, {placement.root_of(None)}"
-    return SessionNotFoundError(
-        f"there is no session at {path}{looked}. Give the path of its directory.", path=path
-    )
 
 
 def positive(text: str) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from durasess.cli import options
+from durasess.cli import options, stores
 from durasess.cli.blocks import Block, Column, Fact, Facts, Notes, Row, Table, count, number, span
 from durasess.cli.metered import MeteredFiles, bytes_to_read, size_of
 from durasess.cli.output import SOUND, Output, Step
@@ -67,13 +67,13 @@ def add_to(verbs: options.Verbs) -> None:
         "nothing to do, 1 damage, 2 usage, 3 not readable or open in a writer.",
         example="durasess prune ~/.myagent/sessions/a1 --apply",
     )
-    options.add_path(parser)
+    stores.add_session(parser)
     parser.add_argument("--apply", action="store_true", help="do it (default: a dry run)")
 
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Plan or do it, and print it."""
-    directory = options.directory(chosen.path)
+    directory = stores.directory(chosen)
     with output.progress("checking", bytes_to_read(directory), in_bytes=True) as step:
         report = _applied(directory, step) if chosen.apply else _planned(directory, step)
     output.report(report, lambda: _blocks(report))

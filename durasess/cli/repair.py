@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
-from durasess.cli import options
+from durasess.cli import options, stores
 from durasess.cli.blocks import Block, Fact, Facts, Notes, Tone, count, number
 from durasess.cli.metered import MeteredFiles, bytes_to_read
 from durasess.cli.output import DAMAGE, SOUND, Output
@@ -25,13 +25,13 @@ def add_to(verbs: options.Verbs) -> None:
         "there or still there, 2 usage, 3 not readable or open in a writer.",
         example="durasess repair ~/.myagent/sessions/a1 --apply",
     )
-    options.add_path(parser)
+    stores.add_session(parser)
     parser.add_argument("--apply", action="store_true", help="do it (default: a dry run)")
 
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Plan or do the repair and print it; the status tells whether damage remains."""
-    directory = options.directory(chosen.path)
+    directory = stores.directory(chosen)
     with output.progress("reading", bytes_to_read(directory), in_bytes=True) as step:
         disk = MeteredFiles(step)
         done = repair.repair(directory, files=disk, apply=chosen.apply)

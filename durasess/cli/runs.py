@@ -24,7 +24,7 @@ def add_to(verbs: options.Verbs) -> None:
         "3 not readable.",
         example="durasess runs ~/.myagent/sessions --by model",
     )
-    stores.add_store_place(parser)
+    stores.add_store(parser, place=True)
     parser.add_argument(
         "--failed", action="store_true", help="all that failed or were interrupted, and no others"
     )
@@ -38,7 +38,7 @@ def add_to(verbs: options.Verbs) -> None:
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Print them."""
-    store = stores.existing(chosen.store)
+    store = stores.existing(chosen)
     if chosen.by:
         groups = store.statistics(chosen.by)
         report = {"by": chosen.by, "groups": [options.fields(one) for one in groups]}

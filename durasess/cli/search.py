@@ -41,7 +41,7 @@ def add_to(verbs: options.Verbs) -> None:
         example='durasess search "login bug" --store ~/.myagent/sessions',
     )
     parser.add_argument("text", metavar="TEXT", help="the words")
-    stores.add_store_option(parser)
+    stores.add_store(parser)
     parser.add_argument("--workspace", metavar="DIR", help="only sessions of this project")
     parser.add_argument("--user", metavar="ID", help="only sessions of this user")
     parser.add_argument(
@@ -53,7 +53,7 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
     """Print the hits."""
     if not chosen.text.split():
         raise options.UsageError("there is no word to search for; give one.")
-    store = stores.existing(chosen.store)
+    store = stores.existing(chosen)
     found = store.search(
         chosen.text, workspace=chosen.workspace, user_id=chosen.user, limit=chosen.limit
     )

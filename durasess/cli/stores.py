@@ -1,4 +1,8 @@
-"""How verbs name a store and a session in it: options and places on the line → a Catalog, an id."""
+"""How every verb names a store and a session in it: what stands on the line → a Catalog, an id.
+
+A store is `--store DIR`, else $DURASESS_HOME, else the user's data directory; verbs about a whole
+store take DIR alone too. A session is its directory, or what `Catalog.find` understands.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import re
 import time
 
 from durasess.cli.blocks import Fact, Facts
+from durasess.cli.options import UsageError
 from durasess.cli.output import Output
 from durasess.engine import paths
 from durasess.errors import SessionNotFoundError
@@ -19,23 +24,19 @@ _UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
 _SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-def add_store_place(parser: argparse.ArgumentParser) -> None:
-    """Declare the store as a place on the line, which may be left out."""
+def add_store(parser: argparse.ArgumentParser, *, place: bool = False, also: str = "") -> None:
+    """Declare the store: an option, with `place` also a place on the line, for a verb that is about
+    all of it. `also` is another name of the option."""
+    names = ["--store", also] if also else ["--store"]
     parser.add_argument(
-        "store",
-        metavar="DIR",
-        nargs="?",
-        help="the store (default: $DURASESS_HOME, else the user's data directory)",
-    )
-
-
-def add_store_option(parser: argparse.ArgumentParser) -> None:
-    """Declare the store as an option."""
-    parser.add_argument(
-        "--store",
+        *names,
+        dest="store",
         metavar="DIR",
         help="the store (default: $DURASESS_HOME, else the user's data directory)",
     )
+    parser.set_defaults(place=None)
+    if place:
+        parser.add_argument("place", metavar="DIR", nargs="?", help="the store, as with --store")
 
 
 def add_session(parser: argparse.ArgumentParser) -> None:
@@ -45,18 +46,31 @@ def add_session(parser: argparse.ArgumentParser) -> None:
         metavar="SESSION",
         help="its directory; or its id, the beginning of that, or its title",
     )
-    add_store_option(parser)
+    add_store(parser)
 
 
-def catalog(path: str | None) -> Catalog:
-    """The store at a path, or the default one."""
+def named(chosen: argparse.Namespace) -> str | None:
+    """The store that was named, None when none was. UsageError when two were."""
+    option: str | None = chosen.store
+    place: str | None = chosen.place
+    if option is not None and place is not None and option != place:
+        raise UsageError(f"two stores are named, {place} and --store {option}. Give one.")
+    return option if place is None else place
+
+
+def catalog(chosen: argparse.Namespace) -> Catalog:
+    """The store that was named, or the default one."""
+    return _at(named(chosen))
+
+
+def _at(path: str | None) -> Catalog:
     return Catalog(path, SessionOptions(clock=time.time_ns))
 
 
-def existing(path: str | None) -> Catalog:
-    """The store at a path, which must be there when it was named. SessionNotFoundError."""
-    store = catalog(path)
-    if path is not None and not os.path.isdir(store.path):
+def existing(chosen: argparse.Namespace) -> Catalog:
+    """The store, which must be there when it was named. SessionNotFoundError."""
+    store = catalog(chosen)
+    if named(chosen) is not None and not os.path.isdir(store.path):
         raise SessionNotFoundError(
             f"there is no store at {store.path}: there is no such directory. Give the directory "
             "that the sessions lie in.",
@@ -73,13 +87,65 @@ def existing(path: str | None) -> Catalog:
 
 def session(chosen: argparse.Namespace) -> tuple[Catalog, str]:
     """The store and the id of the session that was named. Raises SessionNotFoundError."""
-    text: str = chosen.session
-    if chosen.store is None and (os.sep in text or os.path.isdir(text)):
-        directory = os.path.realpath(os.path.expanduser(text))
-        store = catalog(paths.parent(directory))
-        return store, store.required(paths.base(directory))
-    store = catalog(chosen.store)
-    return store, store.find(text)
+    found = directory(chosen)
+    store = _at(paths.parent(found))
+    return store, store.required(paths.base(found))
+
+
+def session_directory(chosen: argparse.Namespace) -> str:
+    """The directory of the session that was named, which holds one. SessionNotFoundError."""
+    found = directory(chosen)
+    if not is_session(found):
+        raise not_there(found)
+    return found
+
+
+def directory(chosen: argparse.Namespace) -> str:
+    """The directory that was named: of a session, or what is at the path that was given."""
+    return directory_of(chosen.session, named(chosen))
+
+
+def directory_of(text: str, store: str | None) -> str:
+    """The directory that `text` means, links resolved, so that its last part is the session's id.
+    What looks like a path is one; so is what is the name of a session here, unless a store was
+    named. Else the store is asked. SessionNotFoundError when it knows none."""
+    path = os.path.realpath(os.path.expanduser(text))
+    separators = [one for one in (os.sep, os.altsep) if one]
+    if any(one in text for one in separators) or text in (os.curdir, os.pardir):
+        return path
+    if store is None and is_session(path):
+        return path
+    there = _at(store)
+    try:
+        return os.path.realpath(paths.join(there.path, there.find(text)))
+    except SessionNotFoundError as error:
+        if store is not None:
+            raise
+        if os.path.lexists(path):
+            return path
+        raise SessionNotFoundError(
+            f"there is no session at {path}, and none in the store: {error}", path=path
+        ) from None
+
+
+def not_there(path: str) -> SessionNotFoundError:
+    """The error for a path where there is no session."""
+    return SessionNotFoundError(
+        f"there is no session at {path}. Give the path of its directory, or its id with --store.",
+        path=path,
+    )
+
+
+def is_session(path: str) -> bool:
+    """Whether a directory holds any file that only a session has; False for what is none."""
+    try:
+        names = os.listdir(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return any(paths.parse(name).kind in _OF_A_SESSION for name in names)
+
+
+_OF_A_SESSION = frozenset(["meta", "snapshot", "previous", "segment", "owner", "lock"])
 
 
 def age(text: str) -> datetime.timedelta:

@@ -8,10 +8,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from durasess.cli import events, options
+from durasess.cli import events, options, stores
 from durasess.cli.blocks import Row, count
 from durasess.cli.cursor import Cursor, Told
-from durasess.cli.examine import session_directory
 from durasess.cli.masking import Masker
 from durasess.cli.output import SOUND, Output
 from durasess.engine import files
@@ -38,9 +37,10 @@ def add_to(verbs: options.Verbs) -> None:
         example="durasess tail ~/.myagent/sessions/a1 -n 3 --json | jq .type",
         json_lines=True,
     )
-    options.add_path(parser)
+    stores.add_session(parser)
     parser.add_argument(
         "-n",
+        "--limit",
         dest="last",
         metavar="N",
         type=options.count,
@@ -54,7 +54,7 @@ def add_to(verbs: options.Verbs) -> None:
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Print until Ctrl-C, or an error."""
-    cursor = Cursor(files.RealFiles(), session_directory(chosen.path))
+    cursor = Cursor(files.RealFiles(), stores.session_directory(chosen))
     masker = Masker(show=chosen.show_secrets)
     last = chosen.last
     if last is None and chosen.after is None:

@@ -22,12 +22,12 @@ def add_to(verbs: options.Verbs) -> None:
         example="durasess unpack a1.zip --store ~/.myagent/sessions",
     )
     parser.add_argument("file", metavar="FILE", help="what `pack` wrote")
-    stores.add_store_option(parser)
+    stores.add_store(parser)
 
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Do it and say what became of it."""
-    done = stores.catalog(chosen.store).unpack(chosen.file)
+    done = stores.catalog(chosen).unpack(chosen.file)
     stores.said(output, options.fields(done), _words(done))
     return SOUND
 

@@ -7,23 +7,34 @@ from collections.abc import Iterator
 
 import msgspec
 
-from durasess.cli import options
-from durasess.cli.blocks import Block, Column, Fact, Facts, Notes, Row, Table, count, span
-from durasess.cli.examine import STATUS, TONE, health_of, is_session
+from durasess.cli import examine, holders, options, session_fold, states, stores
+from durasess.cli.blocks import Block, Column, Fact, Facts, Notes, Row, Table, Tone, count, span
+from durasess.cli.examine import health_of
 from durasess.cli.metered import MeteredFiles, bytes_to_read
-from durasess.cli.output import Output
+from durasess.cli.output import DAMAGE, Output
 from durasess.engine import files, paths, verify
 from durasess.engine.verify import Verified
 from durasess.errors import DurasessError, SessionNotFoundError
+from durasess.session import selfcheck
+
+_LOOKS = 3
+"""At a session that is being written, until what is found stays."""
+
+CONTRADICTION = "contradiction"
+STATUS = {**examine.STATUS, CONTRADICTION: DAMAGE}
+TONE: dict[str, Tone] = {**examine.TONE, CONTRADICTION: "bad"}
+"""Beside the healths of inspect: every byte is as it was written, and what they say cannot be."""
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """One session: `health` as inspect says it, `found` when it could be read, else `problem`."""
+    """One session: `health` as inspect says it, or "contradiction"; `found` when it could be read,
+    else `problem`. `findings` are those of the self-check of a session of the session layer."""
 
     path: str
     health: str
     problem: str | None = None
     found: Verified | None = None
+    findings: list[str] = []
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,19 +51,29 @@ def add_to(verbs: options.Verbs) -> None:
         "verify",
         run,
         summary="Read every byte of sessions and report all damage.",
-        more="A directory of sessions stands for all of them. Changes nothing. Exit status, by\n"
-        "the worst: 0 sound, 1 damage, 2 usage, 3 not readable.",
+        more="A directory of sessions stands for all of them, none for the store. What the bytes\n"
+        "say is checked too: calls, results and usage of an agent's session must fit each\n"
+        "other. Changes nothing. Exit status, by the worst: 0 sound, 1 damage or a session that\n"
+        "contradicts itself, 2 usage, 3 not readable.",
         example="durasess verify ~/.myagent/sessions",
     )
     parser.add_argument(
-        "path", metavar="PATH", nargs="+", help="a session, its id, or a store of them"
+        "session",
+        metavar="SESSION",
+        nargs="*",
+        help="its directory, or a store's; or its id, the beginning of that, or its title "
+        "(default: all of the store)",
     )
+    stores.add_store(parser)
 
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Check them all and print; the status is the worst one's."""
     looking = files.RealFiles()
-    named = [one for path in chosen.path for one in _sessions(looking, options.directory(path))]
+    given = [stores.directory_of(one, chosen.store) for one in chosen.session]
+    named = [one for path in given for one in _sessions(looking, path)]
+    if not given:
+        named = _all_of(looking, stores.existing(chosen).path)
     with output.progress("verify", bytes_to_read(*named), in_bytes=True) as step:
         disk = MeteredFiles(step)
         checked = [_check(disk, directory) for directory in named]
@@ -65,28 +86,43 @@ def _sessions(disk: files.Files, directory: str) -> list[str]:
     """The session at a path, or the sessions of the store there. What cannot be listed stands for
     itself, so that checking it says why."""
     try:
-        if is_session(disk, directory):
+        if stores.is_session(directory):
             return [directory]
-        inside = [
-            paths.join(directory, name)
-            for name in sorted(disk.listdir(directory))
-            if not name.startswith(".")
-        ]
+        return _inside(disk, directory) or [directory]
     except OSError:
         return [directory]
-    return [path for path in inside if _may_be_session(disk, path)] or [directory]
 
 
-def _may_be_session(disk: files.Files, path: str) -> bool:
+def _all_of(disk: files.Files, root: str) -> list[str]:
+    """A store that is not there yet has none."""
     try:
-        return is_session(disk, path)
-    except NotADirectoryError:
-        return False
+        return _inside(disk, root)
+    except FileNotFoundError:
+        return []
+
+
+def _inside(disk: files.Files, root: str) -> list[str]:
+    names = [name for name in sorted(disk.listdir(root)) if not name.startswith(".")]
+    return [path for name in names if _may_be_session(path := paths.join(root, name))]
+
+
+def _may_be_session(path: str) -> bool:
+    try:
+        return stores.is_session(path)
     except OSError:
         return True
 
 
 def _check(disk: files.Files, directory: str) -> Checked:
+    for _ in range(_LOOKS):
+        one = _checked(disk, directory)
+        # A writer may have replaced both snapshots meanwhile.
+        if not one.findings or not holders.is_open(disk, directory):
+            break
+    return one
+
+
+def _checked(disk: files.Files, directory: str) -> Checked:
     try:
         found = verify.verify(directory, files=disk)
     except SessionNotFoundError as error:
@@ -94,7 +130,33 @@ def _check(disk: files.Files, directory: str) -> Checked:
         return Checked(path=directory, health="unreadable", problem=f"{error}{hint}")
     except DurasessError as error:
         return Checked(path=directory, health="unreadable", problem=str(error))
-    return Checked(path=directory, health=health_of(found), found=found)
+    health = health_of(found)
+    findings = [] if found.damage else _contradictions(disk, found)
+    return Checked(
+        path=directory,
+        health=CONTRADICTION if findings else health,
+        found=found,
+        findings=findings,
+    )
+
+
+def _contradictions(disk: files.Files, found: Verified) -> list[str]:
+    """What keeps a session whose bytes are sound from being opened by an agent."""
+    looked = examine.described(disk, found)
+    if found.first_seq > found.last_seq or not session_fold.is_session(looked):
+        return []
+    try:
+        newest = session_fold.newest(looked, session_fold.SessionFolding(), _ignore)
+        return selfcheck.findings(newest.state, found.last_seq)
+    except states.UnusableError as error:
+        return [f"{error}"]
+    except Exception as error:
+        # Whatever was made of it is said, and the next session is checked.
+        return [f"its state cannot be checked: {error!r}"]
+
+
+def _ignore(amount: int = 1, /) -> None:
+    """Bytes are counted as they are read."""
 
 
 def _blocks(checked: list[Checked]) -> Iterator[Block]:
@@ -136,5 +198,8 @@ def _findings(one: Checked) -> Iterator[Block]:
             "what repair would do."
         )
         yield Notes(f"{name}: damage", lines, "bad")
+    if one.findings:
+        lines = [*one.findings, "With these no writer opens it; it can be read, and exported."]
+        yield Notes(f"{name}: contradicts itself", lines, "bad")
     if found.notices:
         yield Notes(f"{name}: notices", found.notices, "warn")

@@ -85,7 +85,9 @@ def test_bash_completes_verbs_options_words_and_paths(
         "--after",
         "--help",
         "--json",
+        "--limit",
         "--show-secrets",
+        "--store",
         "-n",
     ]
     assert bash(path, "durasess inspect my") == ["my session"]
@@ -93,6 +95,23 @@ def test_bash_completes_verbs_options_words_and_paths(
     assert bash(path, "durasess drill --input mi") == ["mine.jsonl"]
     assert bash(path, "durasess inspect --at ''") == []
     assert bash(path, "durasess completion ''") == ["bash", "fish", "zsh"]
+
+
+def test_bash_offers_the_sessions_of_the_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "script"
+    path.write_text(script("bash", capsys))
+    store = tmp_path / "a store"
+    for name in ("a1", "a2", "b1", "a$(touch made)", ".quarantine"):
+        (store / name).mkdir(parents=True)
+    monkeypatch.setenv("DURASESS_HOME", str(store))
+    assert bash(path, "durasess inspect a") == ["a store", "a1", "a2"]
+    assert bash(path, "durasess rename b") == ["b1"]
+    monkeypatch.setenv("DURASESS_HOME", str(tmp_path / "absent"))
+    assert bash(path, "durasess inspect b") == []
+    assert bash(path, f"durasess pin --store '{store}' b") == ["b1"]
+    assert not (tmp_path / "made").exists()
 
 
 def test_json_is_a_document_with_the_script(capsys: pytest.CaptureFixture[str]) -> None:

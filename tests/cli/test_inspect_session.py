@@ -420,6 +420,7 @@ def test_error_in_the_making_leaves_the_engines_part(
     report = inspect(capsys, killed, "--context")
     assert report["session"] is None and "odd" in report["session_problem"]
     assert report["segments"] and report["context"]["request"]
+    assert main(["inspect", str(killed)]) == 1, "what cannot be shown as a session is not sound"
 
 
 def test_self_check_that_fails_is_damage_by_status(
@@ -502,7 +503,7 @@ def test_id_stands_for_the_session_in_the_default_store(
         main([verb, "s1", "--json"])
         assert str(killed) in capsys.readouterr().out
     assert main(["inspect", "s2"]) == 3
-    assert f"in the default store, {killed.parent}" in capsys.readouterr().err
+    assert f"none in the store: {killed.parent}" in capsys.readouterr().err
 
 
 def test_path_that_is_there_goes_before_an_id(
