@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
-from durasess.cli import holders, salvage
+from durasess.cli import salvage
 from durasess.cli.blocks import span
 from durasess.engine import codec, files, lock, paths, segment
 from durasess.engine.history import EVERYTHING
@@ -18,6 +18,7 @@ from durasess.engine.records import Place, Record
 from durasess.engine.scan import Midway, Scan
 from durasess.engine.types import Event, LineError
 from durasess.errors import CorruptionError, DurasessError, FencedError, SessionNotFoundError
+from durasess.store import holders
 
 PATIENCE = 6
 """Looks at which the same thing must be wrong until it is believed: a writer may be at work."""
@@ -243,7 +244,7 @@ class Cursor:
                 yield Told(event, len(record.line) + 1)
 
     def _is_open(self) -> bool:
-        return holders.is_open(self._disk, self._directory)
+        return holders.is_open(self._disk, self._directory) is not False
 
     def _doubt(self, error: DurasessError) -> None:
         """Raise an error that was there at every look for a while."""

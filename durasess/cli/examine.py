@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from durasess.cli import holders, layout, salvage, stores
+from durasess.cli import layout, salvage, stores
 from durasess.cli.blocks import Tone
-from durasess.cli.holders import LockLook
 from durasess.cli.layout import Entry
 from durasess.cli.metered import MeteredFiles, size_of
 from durasess.cli.output import DAMAGE, SOUND, UNREADABLE, Step
@@ -20,7 +19,8 @@ from durasess.engine import files, meta, paths, verify
 from durasess.engine.types import FORMAT, Damage, LineError, SegmentInfo, TornTail
 from durasess.engine.verify import SnapshotInfo, Verified
 from durasess.errors import DurasessError, FormatVersionError, SessionNotFoundError
-from durasess.store import file_system
+from durasess.store import file_system, holders
+from durasess.store.holders import LockLook
 
 STATUS = {"sound": SOUND, "torn tail": SOUND, "damage": DAMAGE, "unreadable": UNREADABLE}
 TONE: dict[str, Tone] = {

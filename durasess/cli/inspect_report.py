@@ -23,8 +23,8 @@ from durasess.cli.blocks import (
     to_second,
 )
 from durasess.cli.examine import TONE, Inspected, SegmentLook
-from durasess.cli.holders import LockLook, WorkerLook
 from durasess.engine import lock, paths
+from durasess.store.holders import LockLook, WorkerLook
 
 _SEGMENT_COLUMNS = (
     Column("segment"),

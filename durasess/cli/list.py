@@ -28,6 +28,7 @@ from durasess.store.listing import Listing
 
 LIMIT = 50
 _TITLE = 44
+_LEVELS_SHOWN = 8
 
 
 def add_to(verbs: options.Verbs) -> None:
@@ -37,10 +38,10 @@ def add_to(verbs: options.Verbs) -> None:
         "list",
         run,
         summary="Show the sessions of a store, the last used first.",
-        more="Changes nothing and needs no lock. What is shown is as of the last time a session\n"
-        "wrote its summary. A session that cannot be read is a row with the reason. Exit\n"
-        "status: 0 sound, 1 a session could not be read, 2 usage, 3 the store is not\n"
-        "readable.",
+        more="Changes nothing. What is shown is as of the last time a session wrote its summary;\n"
+        "whether the writer of a run without an end still lives is asked of the kernel. A\n"
+        "session that cannot be read is a row with the reason. Exit status: 0 sound, 1 a\n"
+        "session could not be read, 2 usage, 3 the store is not readable.",
         example="durasess list ~/.myagent/sessions --workspace . --since 2026-11-01",
     )
     stores.add_store(parser, place=True)
@@ -61,6 +62,9 @@ def add_to(verbs: options.Verbs) -> None:
         "--sort", choices=("activity", "created", "title"), default="activity", help="the order"
     )
     parser.add_argument("--reverse", action="store_true", help="turn the order round")
+    parser.add_argument(
+        "--tree", action="store_true", help="forks and children under what they come from"
+    )
     parser.add_argument(
         "--limit", metavar="N", type=options.count, default=LIMIT, help="rows (default: 50)"
     )
@@ -86,6 +90,7 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
         descending=(chosen.sort != "title") != chosen.reverse,
         limit=chosen.limit,
         offset=chosen.offset,
+        tree=chosen.tree,
         sizes=chosen.sizes,
     )
     masker = Masker(show=chosen.show_secrets)
@@ -125,7 +130,7 @@ def _cells(row: rows.Row, sizes: bool) -> tuple[str, ...]:
     if row.problem and not row.updated_at:
         return (row.session_id, "", "unreadable", "-", "-", "-", "-", *size)
     return (
-        row.session_id,
+        _indent(row.depth) + row.session_id,
         shortened(row.title, _TITLE),
         _status(row),
         stores.short_time(row.updated_at),
@@ -136,13 +141,22 @@ def _cells(row: rows.Row, sizes: bool) -> tuple[str, ...]:
     )
 
 
+def _indent(depth: int) -> str:
+    """Two columns for each level, up to a width that leaves room; then the level."""
+    if depth <= _LEVELS_SHOWN:
+        return "  " * depth
+    return f"{'  ' * _LEVELS_SHOWN}({depth}) "
+
+
 def _status(row: rows.Row) -> str:
     """The status, and what else makes a session one to look at."""
     if row.problem:
         return "unreadable"
     words = [row.status or "-"]
     last = (row.last_run or {}).get("status")
-    if last in ("running", "interrupted", "failed"):
+    if last == "running":
+        words.append("running" if row.is_open else "running?")
+    elif last in ("interrupted", "failed"):
         words.append(str(last))
     if row.open_calls:
         words.append(f"{row.open_calls} open")

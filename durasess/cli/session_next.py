@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from durasess.cli import holders
 from durasess.cli.examine import Inspected
 from durasess.engine import codec, files, paths
 from durasess.engine.types import Draft, Event
@@ -22,6 +21,7 @@ from durasess.session.reducer import Reducer
 from durasess.session.settling import gaps_of
 from durasess.session.state import SessionState
 from durasess.session.workspace import Workspace
+from durasess.store import holders
 
 
 class NextOpen(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ def _look_at(found: Inspected, session_id: str, now: int) -> ChildSeen:
     if core.state.meta.parent != found.session_id:
         # Another's session is no evidence of the child, which was not made then.
         return ChildSeen("not_made")
-    if status == "running" and not holders.is_open(files.RealFiles(), path):
+    if status == "running" and holders.is_open(files.RealFiles(), path) is False:
         status = "interrupted"
     return ChildSeen(status, answer)
 

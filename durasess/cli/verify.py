@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from durasess.cli import examine, holders, options, session_fold, states, stores
+from durasess.cli import examine, options, session_fold, states, stores
 from durasess.cli.blocks import Block, Column, Fact, Facts, Notes, Row, Table, Tone, count, span
 from durasess.cli.examine import health_of
 from durasess.cli.metered import MeteredFiles, bytes_to_read
@@ -16,6 +16,7 @@ from durasess.engine import files, paths, verify
 from durasess.engine.verify import Verified
 from durasess.errors import DurasessError, SessionNotFoundError
 from durasess.session import selfcheck
+from durasess.store import holders
 
 _LOOKS = 3
 """At a session that is being written, until what is found stays."""
@@ -117,7 +118,7 @@ def _check(disk: files.Files, directory: str) -> Checked:
     for _ in range(_LOOKS):
         one = _checked(disk, directory)
         # A writer may have replaced both snapshots meanwhile.
-        if not one.findings or not holders.is_open(disk, directory):
+        if not one.findings or holders.is_open(disk, directory) is False:
             break
     return one
 

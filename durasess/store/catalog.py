@@ -76,15 +76,17 @@ class Catalog:
         descending: bool = True,
         limit: int | None = 50,
         offset: int = 0,
+        tree: bool = False,
         sizes: bool = False,
     ) -> Listing:
-        """A page of the sessions, the last used first.
+        """A page of the sessions, the last used first; with `tree` each with its forks and children
+        under it, a family standing where its first one would.
 
         Reads `meta.json` of each, and of those on the page the first bytes of the files that an
-        opening begins with; a session that cannot be read is a marked row. `since` and `until` are
-        about the last event; `label` is `name` or `name=value`; `parent` "" is for those without
-        one. `sizes` adds up the bytes of each session on the page. StorageError when the store
-        cannot be read.
+        opening begins with; a session that cannot be read is a marked row. Where a run has no end,
+        the kernel is asked whether its writer lives. `since` and `until` are about the last event;
+        `label` is `name` or `name=value`; `parent` "" is for those without one. `sizes` adds up the
+        bytes of each session on the page. StorageError when the store cannot be read.
         """
         wanted = Wanted(
             status=status,
@@ -105,6 +107,7 @@ class Catalog:
             descending=descending,
             limit=limit,
             offset=offset,
+            tree=tree,
             with_sizes=sizes,
         )
 

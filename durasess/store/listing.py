@@ -7,15 +7,15 @@ import heapq
 import ntpath
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
 from durasess.engine.files import Files
 from durasess.errors import SessionNotFoundError, StorageError
 from durasess.session.workspace import same_place
-from durasess.store import heads
-from durasess.store.rows import Row, rows, size_of
+from durasess.store import families, heads, holders
+from durasess.store.rows import Row, row_of, rows, size_of
 
 Sort = Literal["activity", "created", "title"]
 
@@ -53,11 +53,14 @@ def listing(
     descending: bool,
     limit: int | None,
     offset: int,
+    tree: bool = False,
     with_sizes: bool = False,
 ) -> Listing:
-    """The page of `limit` sessions behind the first `offset`. Memory grows with the page alone.
+    """The page of `limit` sessions behind the first `offset`. Memory grows with the page alone;
+    with `tree` each session has its forks and children under it, and its id is kept too.
 
-    Of the page itself, the first bytes of the files that opening begins with are looked at too.
+    Of the page itself, the first bytes of the files that opening begins with are looked at too, and
+    where the last run has no end, whether a writer has the session open.
     Raises StorageError when the store cannot be read, ValueError for an unknown `sort`.
     """
     key = _key(sort)
@@ -73,8 +76,10 @@ def listing(
                 total += 1
                 yield row
 
-    page = _page(fitting(), key, descending=descending, limit=limit, offset=offset)
-    shown = tuple(_looked_at(disk, row, with_sizes=with_sizes) for row in page)
+    choose = _tree_page(disk, root) if tree else _page
+    page = choose(fitting(), key, descending=descending, limit=limit, offset=offset)
+    locks = holders.Listed() if any(map(_has_open_run, page)) else None
+    shown = tuple(_looked_at(disk, row, locks, with_sizes=with_sizes) for row in page)
     found = shown if offset else (*shown, *sorted(marked, key=lambda row: row.session_id))
     return Listing(
         rows=found,
@@ -96,6 +101,41 @@ def _page(
         return sorted(found, key=key, reverse=descending)[offset:]
     choose = heapq.nlargest if descending else heapq.nsmallest
     return choose(offset + limit, found, key=key)[offset:]
+
+
+class _Page(Protocol):
+    def __call__(
+        self,
+        found: Iterator[Row],
+        key: Callable[[Row], Any],
+        *,
+        descending: bool,
+        limit: int | None,
+        offset: int,
+    ) -> list[Row]: ...
+
+
+def _tree_page(disk: Files, root: str) -> _Page:
+    """A page of the tree; its rows are read again, so that of the others only the ids are kept."""
+
+    def page(
+        found: Iterator[Row],
+        key: Callable[[Row], Any],
+        *,
+        descending: bool,
+        limit: int | None,
+        offset: int,
+    ) -> list[Row]:
+        members = (families.Member(key(row), row.session_id, row.parent) for row in found)
+        placed = families.ordered(members, descending=descending)
+        end = None if limit is None else offset + limit
+        again = ((row_of(disk, root, one.session_id), one.depth) for one in placed[offset:end])
+        # One that is gone in this moment is gone from the list.
+        return [
+            msgspec.structs.replace(row, depth=depth) for row, depth in again if row is not None
+        ]
+
+    return page
 
 
 def _key(sort: str) -> Callable[[Row], Any]:
@@ -185,12 +225,26 @@ def moment(text: str | datetime.datetime | None) -> datetime.datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
 
 
-def _looked_at(disk: Files, row: Row, *, with_sizes: bool) -> Row:
+def _looked_at(disk: Files, row: Row, locks: holders.Listed | None, *, with_sizes: bool) -> Row:
     try:
-        problem = heads.problem(disk, row.path) or ""
+        problem = heads.problem(disk, row.path) or row.problem
         size = size_of(disk, row.path) if with_sizes else None
     except OSError as error:
         problem, size = f"{error}", None
-    if not problem and size is None:
-        return row
-    return msgspec.structs.replace(row, problem=problem, size_bytes=size)
+    if problem or size is not None:
+        row = msgspec.structs.replace(row, problem=problem, size_bytes=size)
+    return _with_holder(disk, row, locks) if _has_open_run(row) else row
+
+
+def _has_open_run(row: Row) -> bool:
+    return row.last_run is not None and row.last_run.get("status") == "running"
+
+
+def _with_holder(disk: Files, row: Row, locks: holders.Listed | None) -> Row:
+    """What meta says is as of the run's start, so a run whose worker was killed says it goes on
+    until the next writer says otherwise; the kernel knows now."""
+    is_open = holders.is_open(disk, row.path, locks)
+    last_run = row.last_run
+    if is_open is False:
+        last_run = {**(last_run or {}), "status": "interrupted"}
+    return msgspec.structs.replace(row, is_open=is_open, last_run=last_run)

@@ -26,7 +26,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     session that it works for, or with `parent_seq` the one that it was forked from there.
     `messages`, `calls` and `runs` count all that ever were, `open_calls` those of unknown outcome
     or waiting. `size_bytes` is None unless it was asked for. `problem` says why a marked one cannot
-    be used."""
+    be used.
+
+    Of a session whose last run has no end, `is_open` says whether a writer has it open (None: it
+    cannot be told, or was not asked); one that nobody has open was cut off, and `last_run` says
+    "interrupted" before the next writer records it. `depth` is that in a tree."""
 
     session_id: str
     path: str
@@ -50,6 +54,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     usage: dict[str, float] = msgspec.field(default_factory=dict)
     as_of: int = 0
     size_bytes: int | None = None
+    is_open: bool | None = None
+    depth: int = 0
     problem: str = ""
 
 

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from durasess.engine import paths
 from durasess.engine.files import Files
 from durasess.errors import DurasessError, StorageError
-from durasess.store import index, indexing, listing, reading, rows, texts
+from durasess.store import holders, index, indexing, listing, reading, rows, texts
 from durasess.store.index import By, Group, IndexedRun, IndexUnusable
 from durasess.store.listing import Wanted
 from durasess.store.rows import Row
@@ -117,13 +118,25 @@ def _scan_one(row: Row, words: list[str], problems: dict[str, str]) -> Iterator[
 
 def runs(disk: Files, root: str, *, limit: int, failed: bool) -> list[IndexedRun]:
     """The newest `limit` runs of all sessions, or all that failed or were interrupted."""
-    return _asked(
-        disk,
-        root,
-        lambda opened: opened.runs(
-            limit=None if failed else limit, statuses=FAILED if failed else ()
-        ),
+    statuses = (*FAILED, "running") if failed else ()
+    found = _asked(
+        disk, root, lambda opened: opened.runs(limit=None if failed else limit, statuses=statuses)
     )
+    listed = holders.Listed() if any(one.status == "running" for one in found) else None
+    found = [_as_it_is_now(disk, root, one, listed) for one in found]
+    return [one for one in found if one.status in FAILED] if failed else found
+
+
+def _as_it_is_now(
+    disk: Files, root: str, run: IndexedRun, listed: holders.Listed | None
+) -> IndexedRun:
+    """A run without an end whose session nobody has open was cut off, though no writer has said so
+    yet."""
+    if run.status == "running":
+        is_open = holders.is_open(disk, paths.join(root, run.session_id), listed)
+        if is_open is False:
+            return msgspec.structs.replace(run, status="interrupted")
+    return run
 
 
 def groups(disk: Files, root: str, by: By) -> list[Group]:

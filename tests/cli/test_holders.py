@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from durasess import Engine
-from durasess.cli import holders
 from durasess.cli.main import main
 from durasess.engine import files, lock
+from durasess.store import holders
 from tests.cli import sessions
 
 HOLD = """

@@ -72,6 +72,36 @@ def test_list_filters(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert [row["session_id"] for row in order] == ["a0", "a1", "a2"]
 
 
+def test_list_shows_a_tree(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    store.make_fork("a0", new_id="f0")
+    store.make_fork("f0", new_id="g0")
+    lines = printed(capsys, "list", store.path, "--tree").splitlines()
+    assert [line[:6].rstrip() for line in lines[1:6]] == ["a0", "  f0", "    g0", "a2", "a1"]
+    rows = report(capsys, "list", store.path, "--tree")["rows"]
+    assert [row["depth"] for row in rows] == [0, 1, 2, 0, 0]
+
+
+def test_list_indents_so_far_and_then_says_the_level(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(9):
+        store.make_fork(f"f{number - 1}" if number else "a0", new_id=f"f{number}")
+    text = printed(capsys, "list", store.path, "--tree")
+    assert "\n                f7 " in text and "\n                (9) f8 " in text
+
+
+def test_list_says_whether_a_run_goes_on(
+    store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = store.open("a0")
+    session.run("go").start()
+    assert "active, running " in printed(capsys, "list", store.path)
+    session.abandon()
+    assert "active, interrupted" in printed(capsys, "list", store.path)
+    monkeypatch.setattr("durasess.store.holders.is_open", lambda *given: None)
+    assert "active, running?" in printed(capsys, "list", store.path)
+
+
 def test_list_marks_what_cannot_be_read(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     stores.spoil_meta(f"{store.path}/a1")
     text = printed(capsys, "list", store.path, status=1)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from durasess import SessionNotFoundError, StorageError, Store
 from durasess.engine.files import RealFiles
-from durasess.store import rows
+from durasess.store import holders, rows
 from tests.support import stores
+from tests.support.sessions import unchanged
 
 
 @pytest.fixture
@@ -78,6 +80,86 @@ def test_sorting_by_creation_and_title(store: Store, clock: stores.Clock) -> Non
     assert ids(store, sort="created") == ["a3", "a2", "a1"]
     assert ids(store, sort="title", descending=False) == ["a2", "a1", "a3"]
     assert ids(store) == ["a1", "a3", "a2"]
+
+
+def test_tree_has_forks_and_children_under_what_they_come_from(
+    store: Store, clock: stores.Clock
+) -> None:
+    stores.make(store, "a1")
+    clock.pass_days(1)
+    stores.make(store, "b1")
+    clock.pass_days(1)
+    store.make_fork("a1", new_id="f1")
+    with store.open("f1") as fork, fork.child(session_id="c1") as child:
+        stores.say(child)
+    found = store.list(tree=True)
+    assert [(row.session_id, row.depth) for row in found.rows] == [
+        ("a1", 0),
+        ("f1", 1),
+        ("c1", 2),
+        ("b1", 0),
+    ]
+    pages = [store.list(tree=True, limit=1, offset=at) for at in range(4)]
+    assert [one.rows[0] for one in pages] == list(found.rows)
+    assert [one.hidden for one in pages] == [3, 3, 3, 3]
+    only = store.list(tree=True, parent="a1")
+    assert [(row.session_id, row.depth) for row in only.rows] == [("f1", 0)]
+
+
+def test_tree_marks_what_cannot_be_read(store: Store) -> None:
+    stores.make(store, "a1")
+    store.make_fork("a1", new_id="f1")
+    stores.spoil_meta(f"{store.path}/a1")
+    found = store.list(tree=True)
+    assert [(row.session_id, row.depth, bool(row.problem)) for row in found.rows] == [
+        ("f1", 0, False),
+        ("a1", 0, True),
+    ]
+
+
+@pytest.mark.parametrize("mode", ["own", "shared"])
+@pytest.mark.parametrize("locks", ["/proc/locks", "/nowhere/locks"])
+def test_run_goes_on_only_while_a_writer_has_the_session_open(
+    mode: Literal["own", "shared"], locks: str, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holders, "_LOCKS", locks)
+    session = store.create("a1", mode=mode)
+    session.run("go").start()
+    (row,) = store.list().rows
+    assert (row.last_run or {})["status"] == "running" and row.is_open is True
+    session.abandon()
+    with unchanged(store.path):
+        (row,) = store.list().rows
+    assert (row.last_run or {})["status"] == "interrupted" and row.is_open is False
+
+
+def test_whether_a_session_is_open_is_asked_for_unended_runs_on_the_page_alone(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a1", "a2"):
+        session = store.create(name)
+        session.run("go").start()
+        session.abandon()
+    stores.make(store, "a3")
+    asked: list[str] = []
+    read = list[int]()
+    listed = holders.Listed
+
+    def counted() -> holders.Listed:
+        read.append(1)
+        return listed()
+
+    def is_open(disk: object, path: str, locks: object) -> None:
+        asked.append(path)
+
+    monkeypatch.setattr(holders, "Listed", counted)
+    monkeypatch.setattr(holders, "is_open", is_open)
+    found = store.list(limit=2).rows
+    assert [row.session_id for row in found] == ["a3", "a2"]
+    assert asked == [found[1].path] and read == [1]
+    assert found[1].is_open is None and (found[1].last_run or {})["status"] == "running"
+    store.list(limit=1)
+    assert read == [1]
 
 
 def test_unknown_sort_is_refused(store: Store) -> None:

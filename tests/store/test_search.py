@@ -278,3 +278,13 @@ def test_damaged_session_is_searched_as_far_as_it_goes_and_named_every_time(
     with no_full_text(monkeypatch):
         store.rebuild_index()
         assert "damaged" in store.search("wörld").unreadable["a1"]
+
+
+def test_run_whose_worker_was_killed_is_interrupted_before_anybody_says_so(store: Store) -> None:
+    session = store.create("k1")
+    session.run("go").start()
+    assert [one.status for one in store.runs() if one.session_id == "k1"] == ["running"]
+    assert "k1" not in {one.session_id for one in store.runs(failed=True)}
+    session.abandon()
+    assert [one.status for one in store.runs() if one.session_id == "k1"] == ["interrupted"]
+    assert "k1" in {one.session_id for one in store.runs(failed=True)}

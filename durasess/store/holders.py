@@ -17,12 +17,43 @@ from durasess.engine.types import Holder
 from durasess.errors import StorageError
 
 _LOCKS = "/proc/locks"
+_LOCKS_MAX = 16 << 20
+"""Bytes of it that are read; whose lock stands behind them is asked by trying it."""
+
 _LISTED = re.compile(
     r"\d+: FLOCK +\S+ +(?P<kind>READ|WRITE) +-?\d+ "
     r"(?P<major>[0-9a-f]+):(?P<minor>[0-9a-f]+):(?P<inode>\d+) "
 )
 
 Held = Literal["exclusively", "shared", "no"]
+
+
+class Listed:
+    """The kernel's list of locks as it is now, read once for any number of questions."""
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[int, int], Held] = {}
+        for found in _LISTED.finditer(_locks()):
+            device = os.makedev(int(found["major"], 16), int(found["minor"], 16))
+            kind: Held = "exclusively" if found["kind"] == "WRITE" else "shared"
+            self._held.setdefault((device, int(found["inode"])), kind)
+
+    def held(self, inode: tuple[int, int]) -> Held | None:
+        """What it says of a file. None when it is not there: it is free, or the holder is in
+        another container, or the file system numbers its files in another way."""
+        return self._held.get(inode)
+
+
+def _locks() -> str:
+    disk = files.RealFiles()
+    try:
+        fd = disk.open(_LOCKS)
+        try:
+            return disk.read_at(fd, _LOCKS_MAX, 0).decode("ascii", "replace")
+        finally:
+            disk.close(fd)
+    except OSError:
+        return ""
 
 
 class WorkerLook(msgspec.Struct, frozen=True):
@@ -75,13 +106,16 @@ def look(disk: files.Files, directory: str, session_id: str) -> LockLook:
     )
 
 
-def is_open(disk: files.Files, directory: str) -> bool:
-    """Whether some writer has the session open; True when it cannot be told."""
-    return _owner(disk, directory, _workers(disk, directory)) != "no"
+def is_open(disk: files.Files, directory: str, listed: Listed | None = None) -> bool | None:
+    """Whether some writer has the session open; None when it cannot be told."""
+    held = _owner(disk, directory, _workers(disk, directory), listed)
+    return None if held is None else held != "no"
 
 
-def _owner(disk: files.Files, directory: str, seen: list[WorkerLook]) -> Held | None:
-    held = _held(disk, paths.join(directory, paths.OWNER))
+def _owner(
+    disk: files.Files, directory: str, seen: list[WorkerLook], listed: Listed | None = None
+) -> Held | None:
+    held = _held(disk, paths.join(directory, paths.OWNER), listed)
     if held == "no" and any(one.alive for one in seen):
         # A lock that others share can be shared by us too, which says nothing.
         return "shared"
@@ -109,12 +143,12 @@ def _anchor(disk: files.Files, directory: str, session_id: str) -> AnchorLook | 
     return AnchorLook(found.segment, found.seq, found.chain, found.phase, is_held)
 
 
-def _held(disk: files.Files, path: str) -> Held | None:
+def _held(disk: files.Files, path: str, listed: Listed | None = None) -> Held | None:
     """How a file is locked; a lock that is only shared may look as if it were not held."""
     try:
-        listed = _listed(disk.stat(path).inode)
-        if listed is not None:
-            return listed
+        found = (listed or Listed()).held(disk.stat(path).inode)
+        if found is not None:
+            return found
         fd = disk.open(path)
         try:
             return "no" if disk.lock(fd, shared=True) else "exclusively"
@@ -124,18 +158,3 @@ def _held(disk: files.Files, path: str) -> Held | None:
         return "no"
     except OSError:
         return None
-
-
-def _listed(inode: tuple[int, int]) -> Held | None:
-    """What the kernel's list says of a file. None when it is not there: it is free, or the holder
-    is in another container, or the file system numbers its files in another way."""
-    try:
-        with open(_LOCKS, "rb") as source:
-            text = source.read().decode("ascii", "replace")
-    except OSError:
-        return None
-    for found in _LISTED.finditer(text):
-        device = os.makedev(int(found["major"], 16), int(found["minor"], 16))
-        if (device, int(found["inode"])) == inode:
-            return "exclusively" if found["kind"] == "WRITE" else "shared"
-    return None
