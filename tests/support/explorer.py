@@ -182,6 +182,7 @@ class Explorer:
     """Explores plans one after the other; what they share is explored once.
 
     `nested_every`: about one state in so many is crashed again during its recovery (0: none).
+    `readers_every`: about one in so many is shown to readers too; a writer recovers each.
     """
 
     def __init__(
@@ -190,15 +191,17 @@ class Explorer:
         *,
         oracle: Oracle | None = None,
         nested_every: int = 0,
+        readers_every: int = 1,
         stop_at_first: bool = False,
         profiles: Sequence[str] = PROFILES,
     ) -> None:
         self.settings = settings
-        self.oracle = oracle or Oracle()
+        self.oracle = oracle or Oracle(readers_every=readers_every)
         self._oracles = {0: self.oracle}
         self.profiles = profiles
         self.totals = Totals()
         self._nested_every = nested_every
+        self._readers_every = readers_every
         self._stop_at_first = stop_at_first
         self._seen: set[tuple[int, Any]] = set()
         self._explored: set[Plan] = set()
@@ -213,6 +216,12 @@ class Explorer:
             self._plan_failed(plan, error)
             return 0
         return self.explore_log(plan, driver.files, start=self._first_new(driver))
+
+    def pass_over(self, plan: Plan) -> None:
+        """What is common to this plan and a later one was explored elsewhere."""
+        steps = options_of(plan)[1]
+        head = plan[: len(plan) - len(steps)]
+        self._explored.update((*head, *steps[:end]) for end in range(1, len(steps) + 1))
 
     def _run(self, plan: Plan) -> Driver:
         driver = Driver(plan)
@@ -245,7 +254,7 @@ class Explorer:
         """One that goes on with filler when the plan has it."""
         size = options_of(plan)[0].preallocate
         if size not in self._oracles:
-            self._oracles[size] = Oracle(preallocate=size)
+            self._oracles[size] = Oracle(preallocate=size, readers_every=self._readers_every)
         return self._oracles[size]
 
     def _states(self, files: SimFiles, settings: Settings, start: int) -> Iterator[CrashState]:
@@ -270,7 +279,7 @@ class Explorer:
         if problems:
             self._note(plan, settings, state.key, None, problems)
         elif self._nested_every and state.key % self._nested_every == 0:
-            nested = replace(self.settings, profile="weakest")
+            nested = replace(self.settings, profile="weakest", every_byte=False)
             for key, found in oracle.nested_problems(state, nested):
                 if found:
                     self._note(plan, settings, state.key, key, found)
