@@ -13,7 +13,7 @@ import msgspec
 from durasess.engine import codec, files, segment, torn
 from durasess.engine.records import Place, Record
 from durasess.engine.segment import Header, Line, Seal, Source
-from durasess.engine.types import FILLER, Damage, LineError, SegmentInfo, TornTail
+from durasess.engine.types import BLANKS, FILLER, Damage, LineError, SegmentInfo, TornTail
 
 MAX_TORN_BYTES = 256 * 1024 * 1024
 """One write is far smaller; a longer unreadable end is not read into memory to explain it."""
@@ -177,8 +177,11 @@ class Scan:
 
     def _is_filler(self, text: bytes) -> bool:
         """What a writer put behind the last line to overwrite it later. Only the newest segment can
-        have it, behind its seal too when the writer stopped before it cut it off."""
-        if not self._is_last or self._source.content is not None or text.strip(FILLER):
+        have it, behind its seal too when the writer stopped before it cut it off. There a power cut
+        in the cutting leaves zeros: the system clears the rest of a block that a file shall end in,
+        and may have written that block and not yet the new size."""
+        blanks = FILLER if self.seal is None else BLANKS
+        if not self._is_last or self._source.content is not None or text.strip(blanks):
             return False
         self._behind.update(text)
         self.filler = len(text)

@@ -12,9 +12,8 @@ import re
 from typing import NamedTuple
 
 from durasess.engine import codec
-from durasess.engine.types import FILLER, SECTOR, LineError
+from durasess.engine.types import BLANKS, FILLER, SECTOR, LineError
 
-_BLANKS = b"\0" + FILLER
 _BLANK = re.compile(b"[\0\t]")
 
 _CRC = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
@@ -45,7 +44,7 @@ def classify_end(rest: bytes, *, base: int, chain: int, next_seq: int) -> Verdic
     `base` is the offset of `rest` in its file, `chain` the chain value before it, `next_seq` the
     seq its first line must have. None means damage. Filler alone is for the caller to tell.
     """
-    written = rest.rstrip(_BLANKS)
+    written = rest.rstrip(BLANKS)
     found: list[WholeLine] = []
     at = 0
     while at < len(written):

@@ -32,6 +32,10 @@ FILLER = b"\t"
 """What the active segment's file ends with where nothing was written yet: JSON tools skip it, and
 no line has one, since JSON escapes it inside strings."""
 
+BLANKS = b"\0" + FILLER
+"""What stands where bytes never reached the disk: zeros where the file was made longer or was going
+to be cut, filler where it was already."""
+
 PREALLOCATE = 32 * 1024
 """Default step in bytes by which the active segment's file grows: a sync of bytes inside a file is
 cheaper than one that has to make the file longer (measured: benchmarks/bench_append.py)."""

@@ -513,7 +513,7 @@ class SegmentReader:
         except ValueError as error:
             raise Damage(self.name, offset, f"seal: {error}") from None
         behind = self.content[line.end :]
-        if behind.strip(FILLER) or (behind and not self.may_be_unsealed):
+        if behind.strip(BLANKS) or (behind and not self.may_be_unsealed):
             raise Damage(self.name, line.end, "bytes behind the seal")
         if behind and (self.compressed or not last):
             where = "a compressed segment" if self.compressed else "a segment that is not the last"

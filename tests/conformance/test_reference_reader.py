@@ -1081,11 +1081,24 @@ def test_removed_line_is_damage(session: SessionBuilder, tmp_path: Path) -> None
     assert_damaged(read_session(session.write(tmp_path)), SEGMENT_1, end)
 
 
+@pytest.mark.parametrize("blanks", [b"\0", bytes(600), b"\0\t", bytes(300) + b"\t" * 600, b"\t\0"])
+def test_blanks_behind_the_seal_of_the_newest_segment_are_nothing(
+    tmp_path: Path, blanks: bytes
+) -> None:
+    builder = two_segments()
+    builder.seal()
+    builder.segments[2] += blanks
+    assert read_session(builder.write(tmp_path)).damage == []
+    end = len(builder.segments[1])
+    builder.segments[1] += blanks
+    assert_damaged(read_session(builder.write(tmp_path / "again")), SEGMENT_1, end)
+
+
 @pytest.mark.parametrize(
     "junk",
     [
-        *[b"x", b"\n", b"\r", b" ", b'{"seq":7,', b'{"seal":2}\n', b"\0", bytes(600)],
-        *[b"\t\n", b"\tx", b"x\t", b"\t\0", b"\0\t", b"\t" * 600 + b"\r", b"\t \t"],
+        *[b"x", b"\n", b"\r", b" ", b'{"seq":7,', b'{"seal":2}\n', b"\0x", bytes(600) + b"\n"],
+        *[b"\t\n", b"\tx", b"x\t", b"\t\0 ", b"\0\n\t", b"\t" * 600 + b"\r", b"\t \t"],
     ],
 )
 def test_bytes_behind_a_seal_that_are_not_filler_are_damage(tmp_path: Path, junk: bytes) -> None:

@@ -46,6 +46,14 @@ def test_a_sector_that_was_not_written_shows_the_filler() -> None:
     assert all(len(data) == len(OLD) and b"\0" not in data for data in found)
 
 
+@pytest.mark.parametrize("profile", ["weakest", "ordered"])
+def test_a_cut_may_clear_the_rest_of_a_block_and_not_shorten_the_file(profile: str) -> None:
+    files, fd = opened()
+    files.truncate(fd, 4)
+    cleared = {OLD[:4] + bytes(SECTOR - 4) + OLD[SECTOR:], OLD[:4] + bytes(len(OLD) - 4)}
+    assert contents(files, Settings(profile=profile)) == {OLD, OLD[:4], *cleared}
+
+
 def test_zeros_stand_only_behind_the_old_end() -> None:
     files, fd = opened()
     new = b"n" * (2 * SECTOR)

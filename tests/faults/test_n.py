@@ -3,7 +3,9 @@
 import pytest
 
 from durasess import CorruptionError
+from durasess.engine.files import RealFiles
 from durasess.engine.types import FILLER, SECTOR
+from durasess.engine.verify import verify
 from tests.faults.tails import end_of_lines, overwrite, with_and_without_filler, write_on
 from tests.support.sessions import (
     append_bytes,
@@ -162,3 +164,24 @@ def test_n4_tab_in_a_value_comes_back_and_is_no_filler(tmp_path):
     file = segment_path(tmp_path / "s1")
     assert FILLER not in file.read_bytes()[: end_of_lines(file)]
     assert state_of(tmp_path / "s1") == values
+
+
+@pytest.mark.parametrize("block", [512, 1024, 4096])
+def test_n1_cleared_block_behind_a_seal_whose_filler_was_not_cut_off_costs_nothing(tmp_path, block):
+    """The power goes between the seal and the file's new size: the system has cleared the rest of
+    the block already, and the filler behind it is still there. Found by power cuts on ext4."""
+    path = tmp_path / "s1"
+    engine = open_inline(path, preallocate=8192)
+    engine.append("counted", 1)
+    engine.rotate()
+    engine.abandon()
+    file = segment_path(path)
+    data = file.read_bytes()
+    cleared = data + bytes(-len(data) % block)
+    file.write_bytes(cleared + FILLER * (8192 - len(cleared)))
+    assert verify(str(path), files=RealFiles()).damage == []
+    assert state_of(path) == [1]
+    with open_inline(path) as engine:
+        assert engine.state == [1] and engine.recovery.torn is None
+        assert engine.append("counted", 2).seq == 2
+    assert file.read_bytes() == data

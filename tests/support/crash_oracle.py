@@ -12,7 +12,7 @@ from typing import Any
 
 from durasess.engine import paths
 from durasess.engine.engine import Engine
-from durasess.engine.types import FILLER, Event
+from durasess.engine.types import BLANKS, FILLER, Event
 from durasess.engine.verify import verify
 from durasess.errors import SessionNotFoundError
 from tests.support.crash_driver import (
@@ -363,7 +363,7 @@ class _Check:
 
     def _expect_quarantined(self, tree: Tree, unsettled: Iterable[tuple[str, bytes]]) -> None:
         """Where a segment was replaced by a sealed copy, what is gone from it is in quarantine:
-        all but filler, which is nothing."""
+        all but filler, and blanks behind a seal, which are nothing."""
         quarantine = [
             data
             for path, data in tree.items()
@@ -373,7 +373,8 @@ class _Check:
             new = tree.get(path)
             if new is None or new == old or is_sealed(old) or not is_sealed(new):
                 continue
-            old = old.rstrip(FILLER)
+            bare = old.rstrip(BLANKS)
+            old = bare if is_sealed(bare) else old.rstrip(FILLER)
             kept = new.startswith(old) or _is_kept(old, new, quarantine)
             self._expect(kept, f"bytes of {path} were thrown away")
 

@@ -6,7 +6,8 @@ pending. Profiles:
 * `weakest`: per directory any subset of its pending operations (a rename is atomic, and the order
   among them is free); per file any subset of its pending writes and truncates, the last kept write
   torn at any byte with a short size, or at full size, or with 512-byte sectors missing. Where bytes
-  of a write are missing stands what the file had there before, and zeros behind its old end.
+  of a write are missing stands what the file had there before, and zeros behind its old end. A
+  truncate may have cleared the rest of its last sector or block without the new size.
 * `ordered`: prefixes, as a journal would leave them.
 * `kill`: everything issued; a write may have been cut short.
 
@@ -32,6 +33,9 @@ from durasess.engine.types import FILLER
 from tests.support.sim_files import DIRECTORY, ROOT, Op, Tree, apply_write
 
 SECTOR = 512
+CLEARED = (SECTOR, 4096)
+"""Up to a multiple of these a file that is made shorter is cleared."""
+
 BARRIERS = frozenset(["sync", "sync_dir", "syncfail"])
 NAME_OPS = frozenset(["link", "unlink", "rename"])
 PROFILES = ("weakest", "ordered", "kill")
@@ -399,6 +403,7 @@ def _torn_contents(durable: bytes, kept: list[Op], settings: Settings) -> Iterat
     """All of `kept`, or with its last write torn in every way the settings ask for; truncates
     behind it are done all the same."""
     yield _applied(durable, kept)
+    yield from _cleared_contents(durable, kept)
     writes = [index for index, op in enumerate(kept) if op.kind == "write"]
     if not writes:
         return
@@ -406,6 +411,18 @@ def _torn_contents(durable: bytes, kept: list[Op], settings: Settings) -> Iterat
     behind = kept[writes[-1] + 1 :]
     for torn in _torn_writes(before, kept[writes[-1]], settings):
         yield _applied(torn, behind)
+
+
+def _cleared_contents(durable: bytes, kept: list[Op]) -> Iterator[bytes]:
+    """What is behind the end that a last truncate gives the file is cleared up to the end of a
+    block, which may be written before the size is."""
+    if not kept or kept[-1].kind != "truncate":
+        return
+    before, end = _applied(durable, kept[:-1]), kept[-1].offset
+    for unit in CLEARED:
+        edge = min(len(before), -(-end // unit) * unit)
+        if end < edge:
+            yield before[:end] + bytes(edge - end) + before[edge:]
 
 
 def _torn_writes(before: bytes, op: Op, settings: Settings) -> Iterator[bytes]:
