@@ -25,7 +25,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tools import soak_crash
+from tools import soak_crash, soak_disks
 from tools.soak_crash import Found
 
 # By name, because tests are not typed like the package.
@@ -46,6 +46,7 @@ PLANS = (
 PAIRS = 200
 """Of failing calls, for each plan and seed."""
 
+UNLIMITED = 1 << 62
 EXECUTIONS = 2000
 """Of a reader, for each seed."""
 
@@ -116,6 +117,7 @@ METHODS: dict[str, Callable[[int], Found | None]] = {
     "mutations": soak_crash.mutated,
     "calls": failing_calls,
     "session-calls": failing_session_calls,
+    **soak_disks.METHODS,
     **{f"fuzz-{target}": fuzz(target) for target in fuzz_readers.TARGETS},
 }
 """Name → what runs one seed; None when there are no more seeds."""
@@ -168,15 +170,23 @@ def save(path: Path, progress: Progress) -> None:
     beside.replace(path)
 
 
-def soak(method: str, *, minutes: float, ledger: Path, kept: Path, part: Part = WHOLE) -> int:
-    """Seed after seed; returns how many problems were found."""
+def soak(
+    method: str,
+    *,
+    minutes: float,
+    ledger: Path,
+    kept: Path,
+    part: Part = WHOLE,
+    most: int = UNLIMITED,
+) -> int:
+    """Seed after seed, until the time is up or there were `most` runs; returns how many problems were found."""
     kept.mkdir(parents=True, exist_ok=True)
     name = method if part == WHOLE else f"{method} ({part.number} of {part.of})"
     file = kept / f"{method}-{part.number}-{part.of}.json"
     progress = load(file, next_seed(ledger.read_text(), name))
     deadline = time.monotonic() + minutes * 60
     try:
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and progress.runs < most:
             started = time.monotonic()
             seed = part.seed(progress.next)
             result = METHODS[method](seed)
@@ -213,6 +223,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="soak", description=__doc__.splitlines()[0])
     parser.add_argument("method", choices=METHODS)
     parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--runs", type=int, default=UNLIMITED, help="at most about so many")
     parser.add_argument("--ledger", type=Path, default=LEDGER)
     parser.add_argument("--kept", type=Path, default=KEPT, help="where a soak keeps how far it is")
     parser.add_argument("--part", type=Part.parse, default=WHOLE, metavar="I/N")
@@ -225,6 +236,7 @@ def main(arguments: list[str] | None = None) -> int:
         ledger=options.ledger,
         kept=options.kept,
         part=options.part,
+        most=options.runs,
     )
     return 1 if found else 0
 

@@ -9,11 +9,12 @@ from unittest import mock
 
 import pytest
 
-from durasess.engine import codec, paths, publishing, recovery, settle, snapshot, torn
+from durasess.engine import codec, paths, publishing, recovery, scan, settle, snapshot, torn
 from durasess.engine.log import Log
 from durasess.engine.meta import Baseline
 from durasess.engine.scan import Scan
 from durasess.engine.snapshotter import Snapshotter
+from durasess.engine.types import FILLER
 from durasess.engine.writer import Writer
 from durasess.errors import DurasessError
 from tests.support.crash_driver import SESSION, STORE, Driver, PlanFailure, parse_plan
@@ -200,7 +201,7 @@ def _only_zeros_are_blank() -> AbstractContextManager[None]:
     """Where filler shows, nothing was written: a cut write has it behind its end, a lost sector is
     full of it."""
     stack = contextlib.ExitStack()
-    stack.enter_context(mock.patch.object(torn, "_BLANKS", b"\0"))
+    stack.enter_context(mock.patch.object(torn, "BLANKS", b"\0"))
     stack.enter_context(mock.patch.object(torn, "_BLANK", re.compile(b"\0")))
     return stack
 
@@ -209,16 +210,9 @@ def _filler_stays_behind_the_seal() -> AbstractContextManager[Any]:
     return mock.patch.object(Log, "_cut_filler", lambda self, size: None)
 
 
-def _seal_brings_filler() -> AbstractContextManager[None]:
-    """Cut off at once, but a crash may leave zeros behind the seal instead."""
-
-    def make(original: Any) -> Any:
-        def write(self: Log, lines: bytes, after: Any, events: int) -> None:
-            original(self, lines, after, events or 1)
-
-        return write
-
-    return _around(Log, "write", make)
+def _cleared_block_is_refused() -> AbstractContextManager[Any]:
+    """Behind a seal only filler is taken for nothing, and not what a cut of the filler leaves."""
+    return mock.patch.object(scan, "BLANKS", FILLER)
 
 
 def _filler_is_forgotten_in_the_size() -> AbstractContextManager[None]:
@@ -303,7 +297,9 @@ BUGS = {
     "filler left behind a seal": Bug(
         "fill512,append,rotate,append", patch=_filler_stays_behind_the_seal
     ),
-    "filler brought by a seal": Bug("fill512,append,short,rotate", patch=_seal_brings_filler),
+    "cleared block behind a seal refused": Bug(
+        "fill512,append,rotate", patch=_cleared_block_is_refused
+    ),
     "short filler not noticed": Bug(
         "fill512,shortfill,append", patch=_filler_is_forgotten_in_the_size
     ),

@@ -1,0 +1,41 @@
+"""The long runs that need a real kernel: power cuts, kills of writers."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tools.soak_crash import Found
+
+# By name, because tests are not typed like the package.
+cut_lab: Any = importlib.import_module("tests.support.cut_lab")
+
+
+def _here() -> Path:
+    """Where what is too large for memory may lie."""
+    return Path(tempfile.gettempdir())
+
+
+def power_cuts(name: str) -> Callable[[int], Found]:
+    """Power cuts on one file system, which is made anew for each seed."""
+
+    def run(seed: int) -> Found:
+        totals = cut_lab.power_cuts(cut_lab.KINDS[name], seed, _here())
+        return Found(totals.rounds, list(totals.problems))
+
+    return run
+
+
+def kills(seed: int) -> Found:
+    """Kills among four writers of one session."""
+    totals = cut_lab.storm(seed, _here())
+    return Found(totals.rounds, list(totals.problems))
+
+
+METHODS: dict[str, Callable[[int], Found]] = {
+    "kills": kills,
+    **{f"cuts-{name}": power_cuts(name) for name in cut_lab.KINDS},
+}
