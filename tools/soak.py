@@ -179,7 +179,8 @@ def soak(
     part: Part = WHOLE,
     most: int = UNLIMITED,
 ) -> int:
-    """Seed after seed, until the time is up or there were `most` runs; returns how many problems were found."""
+    """Seed after seed, until the time is up or there were `most` runs; returns how many problems
+    were found."""
     kept.mkdir(parents=True, exist_ok=True)
     name = method if part == WHOLE else f"{method} ({part.number} of {part.of})"
     file = kept / f"{method}-{part.number}-{part.of}.json"
