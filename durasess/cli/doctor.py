@@ -1,9 +1,10 @@
 """`durasess doctor`: look a store over and say what to do. Changes nothing but, if told, the
-index."""
+index, and what was left over."""
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator
 
 from durasess.cli import options, stores
@@ -29,20 +30,28 @@ def add_to(verbs: options.Verbs) -> None:
         "--rebuild-index", action="store_true", help="make the index anew from the sessions"
     )
 
+    parser.add_argument(
+        "--clean",
+        action="store_true",
+        help="remove what cut-off deletions left, and unfinished sessions older than an hour",
+    )
+
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Look and print."""
     store = stores.catalog(chosen)
+    removed = store.remove_leftovers() if chosen.clean and os.path.isdir(store.path) else ()
     rebuilt = store.rebuild_index() if chosen.rebuild_index else None
     found = store.examine()
     report = options.fields(found) | {"rebuilt": rebuilt and options.fields(rebuilt)}
-    output.report(report, lambda: _blocks(found))
+    report |= {"removed": list(removed)}
+    output.report(report, lambda: _blocks(found, removed))
     if not found.exists:
         return UNREADABLE
     return DAMAGE if found.unreadable else SOUND
 
 
-def _blocks(found: Examined) -> Iterator[Block]:
+def _blocks(found: Examined, removed: tuple[str, ...]) -> Iterator[Block]:
     system = found.file_system
     facts = [
         Fact("store", found.path, "" if found.exists else "there is none", _there(found)),
@@ -52,6 +61,8 @@ def _blocks(found: Examined) -> Iterator[Block]:
         Fact("index", found.index, "made when a search needs it" * (found.index == "missing")),
     ]
     yield Facts("", facts)
+    if removed:
+        yield Notes("removed", list(removed), "good")
     if found.held:
         rows = [Row((one.session_id, one.mode, one.holder)) for one in found.held]
         yield Table("", (Column("open"), Column("mode"), Column("by")), rows)

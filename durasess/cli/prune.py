@@ -9,14 +9,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from durasess.cli import options, stores
+from durasess.cli import options, session_fold, stores
 from durasess.cli.blocks import Block, Column, Fact, Facts, Notes, Row, Table, count, number, span
 from durasess.cli.metered import MeteredFiles, bytes_to_read, size_of
 from durasess.cli.output import SOUND, Output, Step
 from durasess.engine import codec, files, lock, paths, prune, segment, verify
 from durasess.engine.blobs import Blobs
 from durasess.engine.verify import Verified
-from durasess.errors import CorruptionError
+from durasess.errors import CorruptionError, EventRejectedError
+from durasess.session import pruning
 
 _COLUMNS = (
     Column("segment"),
@@ -39,7 +40,8 @@ class Gone(msgspec.Struct, frozen=True, kw_only=True):
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What goes, or with `applied` went: `segments` with their `events` and `bytes`. The events
     from `first_seq` on stay, and the snapshots, which are of `snapshots` (seqs). `blobs` go too
-    (their hashes), `blob_bytes` in all; `blobs_left` says why they were not looked at."""
+    (their hashes), `blob_bytes` in all; `blobs_left` says why they were not looked at. `live` says
+    what of an agent's session still counts and is only in what goes."""
 
     path: str
     applied: bool
@@ -52,6 +54,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     blobs: list[str]
     blob_bytes: int
     blobs_left: str
+    live: list[str] = []
 
 
 def add_to(verbs: options.Verbs) -> None:
@@ -63,19 +66,26 @@ def add_to(verbs: options.Verbs) -> None:
         summary="Delete the oldest events of a session, those that both snapshots cover.",
         more="Large values that nothing names any more go too. Without --apply it only says what\n"
         "would go. Every byte is checked first; a session with damage is left alone. With\n"
-        "--apply nobody else may have the session open for writing. Exit status: 0 done or\n"
-        "nothing to do, 1 damage, 2 usage, 3 not readable or open in a writer.",
+        "--apply nobody else may have the session open for writing, and it is refused while\n"
+        "messages that still count are only in what goes. Exit status: 0 done or nothing to\n"
+        "do, 1 damage, 2 usage, 3 not readable, refused or open in a writer.",
         example="durasess prune ~/.myagent/sessions/a1 --apply",
     )
     stores.add_session(parser)
     parser.add_argument("--apply", action="store_true", help="do it (default: a dry run)")
+    parser.add_argument(
+        "--even-live", action="store_true", help="messages that still count may go too"
+    )
 
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Plan or do it, and print it."""
     directory = stores.directory(chosen)
     with output.progress("checking", bytes_to_read(directory), in_bytes=True) as step:
-        report = _applied(directory, step) if chosen.apply else _planned(directory, step)
+        if chosen.apply:
+            report = _applied(directory, step, even_live=chosen.even_live)
+        else:
+            report = _planned(directory, step)
     output.report(report, lambda: _blocks(report))
     return SOUND
 
@@ -92,7 +102,7 @@ def _blobs_of(disk: files.Files, directory: str) -> Blobs:
     return Blobs(disk, directory, token=str)
 
 
-def _applied(directory: str, step: Step) -> Report:
+def _applied(directory: str, step: Step, *, even_live: bool) -> Report:
     """As a writer that owns the session, but without its reducer: a handle that does not know how
     events are folded could publish a wrong state."""
     disk = MeteredFiles(step)
@@ -105,6 +115,12 @@ def _applied(directory: str, step: Step) -> Report:
         blobs = _blobs_of(disk, directory)
         found = _sound(disk, directory)
         planned = _report(disk, found, prune.prune(disk, directory, apply=False, blobs=blobs))
+        if planned.live and not even_live:
+            raise EventRejectedError(
+                f"{directory} was not pruned: {'; '.join(planned.live)}. Compact the session "
+                "first, or give --even-live. Nothing was deleted.",
+                path=directory,
+            )
         done = prune.prune(disk, directory, apply=True, blobs=blobs)
     finally:
         disk.close(owner)
@@ -141,7 +157,18 @@ def _report(disk: files.Files, found: Verified, planned: prune.Pruned) -> Report
         blobs=planned.blobs,
         blob_bytes=planned.blob_bytes,
         blobs_left=planned.blobs_left,
+        live=_live(disk, found, first_seq) if gone else [],
     )
+
+
+def _live(disk: files.Files, found: Verified, first_seq: int) -> list[str]:
+    """What an agent's session still needs of the events below `first_seq`, as `Session.prune` asks
+    too."""
+    try:
+        state = session_fold.state_of(disk, found)
+    except Exception as error:
+        return [f"whether messages still count that would go cannot be told: {error}"]
+    return [] if state is None else list(pruning.only_below(state, first_seq))
 
 
 def _gone(disk: files.Files, found: Verified, number_: int) -> Iterator[Gone]:
@@ -192,6 +219,11 @@ def _blocks(report: Report) -> Iterator[Block]:
         )
         return
     yield Table("", _COLUMNS, [Row(_cells(one)) for one in report.segments])
+    if report.live:
+        lines = [one[0].upper() + one[1:] + "." for one in report.live]
+        if not report.applied:
+            lines.append("So --apply is refused, unless --even-live says that they may go.")
+        yield Notes("what still counts and goes too", lines, "bad")
     yield Notes("what cannot be read any more", list(_consequences(report)), "warn")
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+import msgspec
+
 from durasess.cli import options, stores
 from durasess.cli.blocks import Block, Fact, Facts, Notes, Tone, count, number
 from durasess.cli.metered import MeteredFiles, bytes_to_read
 from durasess.cli.output import DAMAGE, SOUND, Output
-from durasess.engine import paths, repair
+from durasess.engine import files, paths, repair, verify
 from durasess.engine.repair import Repaired
+from durasess.engine.types import Damage
 
 
 def add_to(verbs: options.Verbs) -> None:
@@ -21,8 +24,9 @@ def add_to(verbs: options.Verbs) -> None:
         run,
         summary="Make a damaged session writable again, keeping what is taken out.",
         more="Without --apply it only says what would be done. What is taken out of the log is\n"
-        "kept in the session's quarantine. Exit status: 0 nothing is left to repair, 1 damage is\n"
-        "there or still there, 2 usage, 3 not readable or open in a writer.",
+        "kept in the session's quarantine. Large values that are lost are named, and cannot be\n"
+        "made again. Exit status: 0 nothing is left to repair, 1 damage is there or still there,\n"
+        "2 usage, 3 not readable or open in a writer.",
         example="durasess repair ~/.myagent/sessions/a1 --apply",
     )
     stores.add_session(parser)
@@ -36,13 +40,21 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
         disk = MeteredFiles(step)
         done = repair.repair(directory, files=disk, apply=chosen.apply)
         left = repair.repair(directory, files=disk) if chosen.apply else done
-    output.report(done, lambda: _blocks(done, left))
+        blobs = _blobs(disk, directory)
+    report = {**options.fields(done), "blobs": msgspec.to_builtins(blobs)}
+    output.report(report, lambda: _blocks(done, left, blobs))
     if chosen.apply:
-        return DAMAGE if left.damage else SOUND
-    return DAMAGE if done.damage or done.actions else SOUND
+        return DAMAGE if left.damage or blobs else SOUND
+    return DAMAGE if done.damage or done.actions or blobs else SOUND
 
 
-def _blocks(done: Repaired, left: Repaired) -> Iterator[Block]:
+def _blobs(disk: files.Files, directory: str) -> list[Damage]:
+    """Large values that are missing or have other bytes: they keep nobody from writing, and nothing
+    here can make them again."""
+    return [one for one in verify.verify(directory, files=disk).damage if one.rule == "blob"]
+
+
+def _blocks(done: Repaired, left: Repaired, blobs: list[Damage]) -> Iterator[Block]:
     word, note, tone = _outcome(done, left)
     facts = [
         Fact("session", paths.base(done.path)),
@@ -60,6 +72,14 @@ def _blocks(done: Repaired, left: Repaired) -> Iterator[Block]:
         yield Notes(title, [f"{index}. {one}" for index, one in enumerate(done.actions, 1)])
     if done.set_aside:
         yield Notes("set aside", done.set_aside)
+    if blobs:
+        lines = [str(one) for one in blobs]
+        lines.append(
+            "The events that name them stay, and the session can be written. Repair makes no value "
+            "again: copy these files back from a copy of the session, or let the program put the "
+            "same bytes again."
+        )
+        yield Notes("large values that repair cannot bring back", lines, "bad")
     if done.applied and left.damage:
         yield Notes("still damaged", [str(one) for one in left.damage], "bad")
 

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from durasess.cli import events, salvage, states
-from durasess.cli.examine import Inspected
+from durasess.cli.examine import Inspected, described
 from durasess.cli.output import Step
 from durasess.engine import codec, files, fold, meta
 from durasess.engine.types import Event, LineError
+from durasess.engine.verify import Verified
 from durasess.errors import DurasessError
 from durasess.session import events as types
 from durasess.session.migrations import MIGRATIONS
@@ -126,6 +127,19 @@ def newest(found: Inspected, folding: SessionFolding, step: Step) -> Newest:
             "nothing behind it is folded."
         )
     return Newest(state, [*remarks, *folding.remarks(versions)])
+
+
+def state_of(disk: files.Files, found: Verified) -> SessionState | None:
+    """The state of a session whose bytes are sound; None when it is none of the session layer, or
+    has no event yet. UnusableError when it cannot be computed."""
+    looked = described(disk, found)
+    if found.first_seq > found.last_seq or not is_session(looked):
+        return None
+    return newest(looked, SessionFolding(), _ignore).state
+
+
+def _ignore(amount: int = 1, /) -> None:
+    """Nobody watches."""
 
 
 def after(found: Inspected, folding: SessionFolding, seq: int) -> Iterator[Event]:

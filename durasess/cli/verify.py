@@ -143,21 +143,14 @@ def _checked(disk: files.Files, directory: str) -> Checked:
 
 def _contradictions(disk: files.Files, found: Verified) -> list[str]:
     """What keeps a session whose bytes are sound from being opened by an agent."""
-    looked = examine.described(disk, found)
-    if found.first_seq > found.last_seq or not session_fold.is_session(looked):
-        return []
     try:
-        newest = session_fold.newest(looked, session_fold.SessionFolding(), _ignore)
-        return selfcheck.findings(newest.state, found.last_seq)
+        state = session_fold.state_of(disk, found)
+        return [] if state is None else selfcheck.findings(state, found.last_seq)
     except states.UnusableError as error:
         return [f"{error}"]
     except Exception as error:
         # Whatever was made of it is said, and the next session is checked.
         return [f"its state cannot be checked: {error!r}"]
-
-
-def _ignore(amount: int = 1, /) -> None:
-    """Bytes are counted as they are read."""
 
 
 def _blocks(checked: list[Checked]) -> Iterator[Block]:

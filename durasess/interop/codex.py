@@ -37,7 +37,8 @@ class Codex:
         """All rollouts, archived ones too."""
         for directory in [root] if root else places.codex(environment):
             for path in places.files_below(directory, (".jsonl", ".jsonl.zst")):
-                if os.path.basename(path).startswith("rollout-"):
+                # A directory stands there when it cannot be read.
+                if os.path.basename(path).startswith("rollout-") or os.path.isdir(path):
                     yield path
 
     def recognizes(self, first: list[Any]) -> bool:

@@ -34,10 +34,18 @@ def _below_home(environment: Mapping[str, str], *names: str) -> str:
 
 def files_below(root: str, endings: tuple[str, ...]) -> Iterator[str]:
     """The files below a directory whose names end so, sorted; none when there is no directory.
-    A compressed file beside its plain one is left out."""
-    for folder, folders, names in os.walk(root):
+    A compressed file beside its plain one is left out. A directory that cannot be read stands for
+    itself, so that importing it says why."""
+    refused: list[str] = []
+
+    def on_error(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            refused.append(str(error.filename))
+
+    for folder, folders, names in os.walk(root, onerror=on_error):
         folders.sort()
         there = set(names)
         for name in sorted(names):
             if name.endswith(endings) and name.removesuffix(".zst") not in there - {name}:
                 yield os.path.join(folder, name)
+    yield from refused

@@ -13,7 +13,7 @@ from msgspec import UnsetType
 from durasess.engine.receipt import Receipt
 from durasess.engine.types import Draft
 from durasess.errors import DurasessError, EventRejectedError, WorkspaceNotFoundError
-from durasess.session import call_operations, events, run_operations
+from durasess.session import call_operations, events, pruning, run_operations
 from durasess.session.core import Core, Emission, Operation, draft
 from durasess.session.masking import Masked
 from durasess.session.refusal import refuse
@@ -174,14 +174,9 @@ def refuse_credentials(found: Masked) -> None:
 
 def check_prunable(core: Core) -> None:
     """EventRejectedError while messages that count, or results of `once`, are only in the log."""
-    state = core.state
-    if state.older_since:
+    found = list(pruning.only_in_log(core.state))
+    if found:
         raise EventRejectedError(
-            f"not pruned: messages from seq {state.older_since} on count and are only in the log. "
-            "Compact the session first, or prune with the engine. Nothing was deleted."
-        )
-    if state.operations:
-        raise EventRejectedError(
-            f"not pruned: {len(state.operations)} results of operations that happen once are only "
-            "in the log. Prune with the engine if none is asked for again. Nothing was deleted."
+            f"not pruned: {'; '.join(found)}. Compact the session first, or close it and let "
+            '"durasess prune --even-live" delete them all the same. Nothing was deleted.'
         )

@@ -168,6 +168,12 @@ class Catalog:
 
         return doctor.examine(self._disk, self.path)
 
+    def remove_leftovers(self) -> tuple[str, ...]:
+        """Remove what deletions left that were cut short, and what was being made and has not
+        changed for an hour; the paths. No session is touched, and nothing calls this by itself."""
+        now = self._options.clock() / 1e9
+        return tuple(deleting.remove_leftovers(self._disk, self.path, now=now))
+
     # -- changing what is closed --------------------------------------------------------------
 
     def rename(self, session_id: str, title: str) -> None:

@@ -14,6 +14,9 @@ from durasess.engine.files import Files
 from durasess.errors import EventRejectedError, StorageError
 from durasess.store import rows, staging
 
+BUILDING_S = 3600
+"""Seconds without a change after which nobody makes a session any more."""
+
 
 def delete(disk: Files, root: str, session_id: str, *, token: str, even_pinned: bool) -> None:
     """Remove the session with everything in its directory.
@@ -77,3 +80,46 @@ def leftovers(disk: Files, root: str) -> list[str]:
         for name in disk.listdir(root)
         if name.startswith(".") and name.endswith(staging.DELETED)
     )
+
+
+def remove_leftovers(disk: Files, root: str, *, now: float) -> list[str]:
+    """Remove what a deletion left that was cut short, and what was being made and in which nothing
+    has changed for an hour; the paths that went. `now` in seconds since 1970.
+
+    Whoever still makes a session there finds it gone, fails, and has lost nothing. StorageError
+    when the system refuses.
+    """
+    gone = []
+    try:
+        for name in [*leftovers(disk, root), *building(disk, root)]:
+            path = paths.join(root, name)
+            if name.endswith(staging.DELETED) or now - _last_change(path) > BUILDING_S:
+                staging.remove_tree(disk, path)
+                gone.append(path)
+    except OSError as error:
+        raise StorageError(
+            f"{error.filename or root} cannot be removed: {error}. What is left stays out of every "
+            "list.",
+            path=root,
+            errno=error.errno,
+        ) from error
+    return gone
+
+
+def building(disk: Files, root: str) -> list[str]:
+    """Names of sessions that are being made, or were when their process was killed."""
+    return sorted(
+        name
+        for name in disk.listdir(root)
+        if name.startswith(".") and name.endswith(staging.BUILDING)
+    )
+
+
+def _last_change(path: str) -> float:
+    """When something in a directory was written last, in seconds since 1970."""
+    found = os.lstat(path).st_mtime
+    for folder, folders, names in os.walk(path):
+        for name in (*folders, *names):
+            with contextlib.suppress(FileNotFoundError):
+                found = max(found, os.lstat(os.path.join(folder, name)).st_mtime)
+    return found

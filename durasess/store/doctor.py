@@ -24,7 +24,6 @@ from durasess.store import (
     lookup,
     placement,
     rows,
-    staging,
 )
 from durasess.store.rows import Row
 
@@ -151,16 +150,16 @@ def _permissions(path: str, inside: list[str] | None) -> Iterator[Finding]:
 
 
 def _names(disk: Files, root: str, sessions: set[str]) -> Iterator[Finding]:
-    doomed = set(deleting.leftovers(disk, root))
+    doomed, unfinished = set(deleting.leftovers(disk, root)), set(deleting.building(disk, root))
     for name in sorted(disk.listdir(root)):
         path = paths.join(root, name)
         if name in doomed:
             what = "a session that was deleted is not quite gone."
-            step = "The next deletion in this store removes it; or remove it yourself."
+            step = 'The next deletion in this store removes it, or "durasess doctor --clean".'
             yield Finding(kind="leftover", path=path, what=what, next=step)
-        elif name.startswith(".") and name.endswith(staging.BUILDING):
+        elif name in unfinished:
             what = "a session was being made here, by a process that may be gone."
-            step = "If nothing makes, forks or unpacks a session now, remove it."
+            step = '"durasess doctor --clean" removes it when nothing changed there for an hour.'
             yield Finding(kind="leftover", path=path, what=what, next=step)
         elif name == keeping.QUARANTINE:
             count = len(disk.listdir(path))

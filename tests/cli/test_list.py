@@ -170,6 +170,17 @@ def test_doctor_names_who_has_what_open(store: Store, capsys: pytest.CaptureFixt
         assert "process " in printed(capsys, "doctor", store.path)
 
 
+def test_doctor_removes_leftovers_only_when_told(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left = Path(store.path) / ".a9.token.deleted"
+    left.mkdir()
+    with unchanged(store.path):
+        assert "durasess doctor --clean" in printed(capsys, "doctor", store.path)
+    assert report(capsys, "doctor", store.path, "--clean")["removed"] == [str(left)]
+    assert not left.exists() and store.list().total == 3
+
+
 def test_doctor_makes_the_index_anew(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     (Path(store.path) / ".index.sqlite").write_bytes(b"garbage" * 100)
     assert report(capsys, "doctor", store.path)["index"] == "unusable"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from durasess import Engine, Event
+from durasess import Engine, Event, Store
 from durasess.cli.main import main
 from tests.cli import sessions
 
@@ -49,6 +49,56 @@ def tree(path: Path) -> dict[str, tuple[int, bytes]]:
     """Every file, its time of change and its bytes."""
     found = (one for one in path.iterdir() if one.is_file())
     return {one.name: (one.stat().st_mtime_ns, one.read_bytes()) for one in found}
+
+
+def agents_session(below: Path) -> Path:
+    """Of the messages that count, the state holds the newest four; the first half of the log is
+    covered by two snapshots."""
+    store = Store(below, resident_messages=4)
+    with store.create("s1") as session:
+        for number in range(4):
+            with session.run(f"request {number}") as run:
+                run.assistant("done")
+        session.once("op", lambda: 7)
+        for _ in range(2):
+            session.note("more")
+            session.snapshot()
+    return below / "s1"
+
+
+def test_messages_that_still_count_are_named_and_go_only_when_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = agents_session(tmp_path)
+    before = tree(path)
+    planned = prune(capsys, path)
+    assert planned["live"] == [
+        "messages from seq 2 on count and are only in the log",
+        "results of what happens once are only in the log (1 of them)",
+    ]
+    main(["prune", str(path)])
+    assert "what still counts and goes too\n  Messages from seq 2 on" in capsys.readouterr().out
+    assert main(["prune", str(path), "--apply"]) == 3
+    assert "was not pruned: messages from seq 2 on count" in capsys.readouterr().err
+    assert {name: data for name, (_, data) in tree(path).items() if name != "owner"} == {
+        name: data for name, (_, data) in before.items() if name != "owner"
+    }
+    assert prune(capsys, path, "--apply", "--even-live")["segments"]
+
+
+def test_messages_that_a_summary_tells_are_not_said_to_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store(tmp_path, resident_messages=4).create("s1") as session:
+        for number in range(4):
+            with session.run(f"request {number}") as run:
+                run.assistant("done")
+        session.compact("four requests")
+        for _ in range(2):
+            session.note("more")
+            session.snapshot()
+    assert prune(capsys, tmp_path / "s1")["live"] == []
+    assert prune(capsys, tmp_path / "s1", "--apply")["segments"]
 
 
 def test_dry_run_changes_nothing_and_apply_deletes_what_it_said(

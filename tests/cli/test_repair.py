@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from durasess import Engine
+from durasess import Engine, Store
 from durasess.cli.main import main
 from tests.cli import sessions
 
@@ -41,6 +41,25 @@ def test_sound_session_needs_no_repair(tmp_path: Path, capsys: pytest.CaptureFix
     path = sessions.copy("clean", tmp_path)
     assert main(["repair", str(path)]) == 0
     sessions.assert_expected("repair-not-needed", capsys.readouterr().out, tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["missing", "other bytes"])
+def test_large_values_that_are_lost_are_named_and_left(
+    damage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store(tmp_path, blob_bytes=100).create("s1") as session, session.run("go") as run:
+        run.assistant("x" * 1000)
+    (blob,) = (tmp_path / "s1" / "blobs").iterdir()
+    whole = blob.read_bytes()
+    blob.unlink() if damage == "missing" else blob.write_bytes(b"y")
+    for more in ([], ["--apply"]):
+        assert main(["repair", str(tmp_path / "s1"), *more]) == 1
+        said = capsys.readouterr().out
+        assert "large values that repair cannot bring back" in said and str(blob) in said
+    assert main(["repair", str(tmp_path / "s1"), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["blobs"][0]["path"] == str(blob)
+    blob.write_bytes(whole)
+    assert main(["repair", str(tmp_path / "s1")]) == 0
 
 
 def test_session_in_a_writer_is_status_3(

@@ -15,7 +15,7 @@ from durasess.engine.types import Draft, Event
 from durasess.errors import EventRejectedError, FormatVersionError
 from durasess.interop import jsonl
 from durasess.session.state import Message
-from tests.support import exports
+from tests.support import exported_lines, exports
 from tests.support.exports import HOSTILE, copy_of, exported, reading
 
 
@@ -97,7 +97,7 @@ def lines_of(*events: tuple[int, str, Any], schema: int = 2) -> list[str]:
 
 def test_keys_and_seqs_follow_events_that_moved() -> None:
     drafts = list(
-        jsonl.read(
+        exported_lines.read(
             lines_of(
                 (5, "assistant_message", {"tool_calls": [{"call_id": "c", "name": "t"}]}),
                 (6, "tool_started", {"key": "5.0"}),
@@ -124,7 +124,7 @@ def test_keys_and_seqs_follow_events_that_moved() -> None:
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=20), st.integers(1, 9))
 def test_new_seqs_of_events_are_those_that_they_get(steps: list[int], first: int) -> None:
-    numbers, seqs, at = jsonl.Renumbering(first), [], 0
+    numbers, seqs, at = exported_lines.Renumbering(first), [], 0
     for step in steps:
         at += step
         seqs.append(at)
@@ -136,14 +136,14 @@ def test_new_seqs_of_events_are_those_that_they_get(steps: list[int], first: int
 
 def test_events_of_an_older_schema_are_migrated() -> None:
     old = {"content": "x", "input_tokens": 3, "output_tokens": 4}
-    [draft] = jsonl.read(lines_of((1, "assistant_message", old), schema=1))
+    [draft] = exported_lines.read(lines_of((1, "assistant_message", old), schema=1))
     assert draft.data["usage"]["prompt"] == 3 and "input_tokens" not in draft.data
 
 
 def test_ids_come_back() -> None:
     head, line, end = lines_of((1, "note", {"text": "x"}))
     ids = {"run_id": "r", "call_id": "c", "event_id": "e"}
-    [draft] = jsonl.read([head, json.dumps({**json.loads(line), **ids}), end])
+    [draft] = exported_lines.read([head, json.dumps({**json.loads(line), **ids}), end])
     assert draft == Draft("note", {"text": "x"}, "r", "c", "e")
 
 
@@ -166,7 +166,7 @@ def broken() -> Iterable[tuple[str, list[str], str]]:
 @pytest.mark.parametrize(("lines", "message"), [case[1:] for case in broken()], ids=range(8))
 def test_broken_file_is_refused_with_its_place(lines: list[str], message: str) -> None:
     with pytest.raises(EventRejectedError) as refused:
-        list(jsonl.read(lines))
+        list(exported_lines.read(lines))
     assert message in str(refused.value)
 
 
@@ -174,7 +174,7 @@ def test_broken_file_is_refused_with_its_place(lines: list[str], message: str) -
 def test_newer_version_is_refused_as_such(name: str) -> None:
     head = {**json.loads(lines_of()[0]), name: 99}
     with pytest.raises(FormatVersionError, match=f"`{name}` is 99"):
-        list(jsonl.read([json.dumps(head)]))
+        list(exported_lines.read([json.dumps(head)]))
 
 
 def test_line_behind_damage_is_marked(tmp_path: Path) -> None:

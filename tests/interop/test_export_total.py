@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from durasess.engine.types import Draft
 from durasess.interop import html, jsonl, markdown, provider_messages
 from durasess.session.events import TYPES
-from tests.support import exports
+from tests.support import exported_lines, exports
 from tests.support.exports import PageCheck, exported
 
 WORDS = ["c1", "c2", "3.0", "5.0", "succeeded", "failed", "uncertain", "applied", "rerun", "type"]
@@ -65,5 +65,5 @@ def test_any_events_come_out_in_every_format(drafts: list[Draft]) -> None:
         assert PageCheck(exported(html.write, path)).broken == []
         assert exported(markdown.write, path).endswith(".\n")
         lines = exported(jsonl.write, path).splitlines()
-        assert len(list(jsonl.read(lines))) == len(drafts) + 1
+        assert len(list(exported_lines.read(lines))) == len(drafts) + 1
         assert exported(provider_messages.write_openai, path).startswith("{")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from durasess.errors import SessionLockedError, StorageError
-from durasess.interop import recording
+from durasess.interop import places, recording
 from durasess.interop.formats import IMPORTERS
 from durasess.interop.importing import (
     NotRecognizedError,
@@ -481,3 +482,27 @@ def _peak(tmp_path: Path, body: bytes, name: str) -> int:
         cwd=Path(__file__).parents[2],
     )
     return int(done.stdout) // (1024 if sys.platform == "darwin" else 1)
+
+
+def test_directory_that_cannot_be_read_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("open", "shut"):
+        (tmp_path / "foreign" / name).mkdir(parents=True)
+        (tmp_path / "foreign" / name / "a.jsonl").write_text("{}")
+    shut = str(tmp_path / "foreign" / "shut")
+    scandir = os.scandir
+
+    def refusing(path: str) -> Any:
+        if path == shut:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    found = list(places.files_below(str(tmp_path / "foreign"), (".jsonl",)))
+    assert found == [str(tmp_path / "foreign" / "open" / "a.jsonl"), shut]
+    (report,) = import_all(Store(tmp_path / "store"), [(shut, None)])
+    assert shut in report.problem and "cannot be read" in report.problem
+    for importer in IMPORTERS.values():
+        assert shut in list(importer.find(str(tmp_path / "foreign"), {}))
+    assert list(places.files_below(str(tmp_path / "absent"), (".jsonl",))) == []

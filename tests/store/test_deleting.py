@@ -23,6 +23,12 @@ def store(tmp_path: Path) -> Store:
     return store
 
 
+@pytest.fixture
+def clock() -> stores.Clock:
+    """Stands still until it is moved."""
+    return stores.Clock()
+
+
 def test_deleted_session_is_gone_and_the_other_is_as_it_was(store: Store) -> None:
     before = stores.digest(Path(store.path) / "a2")
     store.delete("a1")
@@ -105,3 +111,32 @@ def test_rest_that_somebody_else_removes_meanwhile_is_no_error(store: Store) -> 
     done: list[bool] = []
     delete(Beside(), store)
     assert os.listdir(store.path) == ["a2"]
+
+
+def test_leftovers_go_on_request_when_nobody_makes_them_any_more(
+    tmp_path: Path, clock: stores.Clock
+) -> None:
+    store = stores.store_at(tmp_path, clock)
+    stores.make(store, "a1")
+    root = Path(store.path)
+    for name in (".a2.t1.deleted", ".a3.t2.new", ".a4.t3.new", ".mine"):
+        (root / name / "inside").mkdir(parents=True)
+        (root / name / "inside" / "file").write_text("x")
+    hour = deleting.BUILDING_S
+    now = clock.now / 1e9
+    for path in [root / ".a3.t2.new", *(root / ".a3.t2.new").rglob("*")]:
+        os.utime(path, (now - hour - 9, now - hour - 9))
+    for path in [root / ".a4.t3.new", *(root / ".a4.t3.new").rglob("*")]:
+        os.utime(path, (now - hour - 9, now - hour - 9))
+    # Somebody writes there.
+    os.utime(root / ".a4.t3.new" / "inside" / "file", (now - 9, now - 9))
+    before = stores.digest(root / "a1")
+    gone = [str(root / ".a2.t1.deleted"), str(root / ".a3.t2.new")]
+    assert [one.path for one in store.examine().findings if one.kind == "leftover"] == [
+        gone[0],
+        gone[1],
+        str(root / ".a4.t3.new"),
+    ]
+    assert list(store.remove_leftovers()) == gone
+    assert sorted(os.listdir(root)) == [".a4.t3.new", ".mine", "a1"]
+    assert stores.digest(root / "a1") == before and store.remove_leftovers() == ()

@@ -169,13 +169,13 @@ def files_of(path: str) -> dict[str, bytes]:
     return {str(one): one.read_bytes() for one in sorted(Path(path).rglob("*")) if one.is_file()}
 
 
-def copy_of(below: Path, exported_lines: str) -> Session:
+def copy_of(below: Path, lines: str) -> Session:
     """A session that an export was imported into."""
-    from durasess.interop import jsonl
+    from tests.support import exported_lines as reader
 
     store = Store(below / "copies", clock=clock())
     core, _ = store.open_for_import("copy")
-    for draft in jsonl.read(exported_lines.splitlines()):
+    for draft in reader.read(lines.splitlines()):
         core.engine.append_many([core.prepared(draft)])
     core.engine.close()
     return store.open("copy", mode="read")
