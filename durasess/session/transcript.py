@@ -2,19 +2,24 @@
 has room for more than the state holds.
 
 They are made by the reducer from the events, so that what is read here is what the state held when
-they were new. What was rewound is passed over.
+they were new. What was rewound is passed over; a result that came behind the rewind, or behind the
+compaction, which took its call away, is news here as it was in the state.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+from msgspec.structs import replace
 
 from durasess.engine.types import Event
-from durasess.session.pairing import CALL_EVENTS
+from durasess.session.pairing import CALL_EVENTS, call_place, find_call
 from durasess.session.reducer import Reducer
 from durasess.session.residency import is_hidden
-from durasess.session.state import Chunk, Message, SessionState, ToolState
+from durasess.session.state import ANSWERABLE_CALLS, Chunk, Message, SessionState, ToolState
 
 Events = Callable[[int], Iterator[Event]]
 """`events(after)`: the log behind a seq."""
@@ -24,6 +29,9 @@ FIRST_CHUNK = 1000
 
 LATEST_RESULT = 4000
 """Events behind a chunk that are read for results of its calls."""
+
+_MOST_CALLS = 1000
+"""Of a pruned reply, of which nothing is known."""
 
 _SAID = frozenset(
     ["run_started", "user_message", "assistant_message", "message_delta", "run_finished"]
@@ -40,7 +48,7 @@ def older_chunks(events: Events, state: SessionState, reducer: Reducer) -> Itera
     while start > state.older_since:
         start = max(state.older_since, start - size)
         size *= 4
-        messages, calls = _chunk(events(start - 1), state, reducer, known_from)
+        messages, calls = _chunk(events, start, state, reducer, known_from)
         if start > state.older_since:
             messages = _from_user(messages)
         if messages:
@@ -56,12 +64,13 @@ def _from_user(messages: list[Message]) -> list[Message]:
 
 
 def _chunk(
-    events: Iterator[Event], state: SessionState, reducer: Reducer, before: int
+    events: Events, start: int, state: SessionState, reducer: Reducer, before: int
 ) -> tuple[list[Message], dict[str, ToolState]]:
     messages: list[Message] = []
     calls: dict[str, ToolState] = {}
     known = {message.seq for message in state.messages}
-    for left, states in _leaving(_within(events, state, before), reducer, state.hidden):
+    within = _with_older_calls(_within(events(start - 1), state, before), events, start, state)
+    for left, states in _leaving(within, reducer, state.hidden, state.older_since):
         for message in left:
             # The result of an older call may have come behind what is known; once is enough.
             is_answer = message.key in calls and message.seq not in known
@@ -79,28 +88,106 @@ def _within(events: Iterator[Event], state: SessionState, before: int) -> Iterat
         yield event
 
 
+def _with_older_calls(
+    within: Iterator[Event], events: Events, start: int, state: SessionState
+) -> Iterator[Event]:
+    """The events; before one about a call that was asked for before `start`, in what is not live
+    any more, the reply that asked. Calls of older live messages are told with these."""
+    given: set[int] = set()
+    for event in within:
+        asked = _asked_at(event)
+        is_gone = asked < state.older_since or is_hidden(state.hidden, asked)
+        if 0 < asked < start and is_gone and asked not in given:
+            given.add(asked)
+            yield next(
+                (one for one in _first(events(asked - 1)) if one.seq == asked), _pruned(event)
+            )
+        yield event
+
+
+def _asked_at(event: Event) -> int:
+    """The seq of the reply that asked for the call that an event is about; 0 for others."""
+    if event.type not in CALL_EVENTS or not isinstance(event.data, dict):
+        return 0
+    place = call_place(str(event.data.get("key", "")))
+    return 0 if place is None else place[0]
+
+
+def _first(events: Iterator[Event]) -> Iterator[Event]:
+    yield from islice(events, 1)
+
+
+def _pruned(event: Event) -> Event:
+    """What stands for the reply that asked for a call, when it was pruned: calls without names."""
+    key = event.data["key"]
+    seq, index = call_place(key) or (0, 0)
+    asked: list[Any] = [{"call_id": event.call_id or key, "name": "", "arguments": {}}]
+    # A number that somebody wrote by hand makes no million of calls.
+    data = {"content": "", "tool_calls": asked * (min(index, _MOST_CALLS) + 1)}
+    return replace(event, seq=seq, type="assistant_message", data=data, call_id=None)
+
+
 def history(events: Iterable[Event], state: SessionState, reducer: Reducer) -> Iterator[Chunk]:
     """Every message that was not rewound, oldest first, compacted ones too, in chunks with their
     calls; memory stays bounded."""
     yield from _leaving(events, reducer, state.hidden)
 
 
-def _leaving(events: Iterable[Event], reducer: Reducer, hidden: list[list[int]]) -> Iterator[Chunk]:
-    """What the fold of these events lets go of, and in the end what it holds."""
+def _leaving(
+    events: Iterable[Event], reducer: Reducer, hidden: list[list[int]], since: int = 0
+) -> Iterator[Chunk]:
+    """What the fold of these events lets go of, and in the end what it holds. Replies that were
+    rewound, or are of seqs below `since`, are in it with their calls alone."""
     before = SessionState(seq=1)
+    away: set[str] = set()
     for event in events:
-        if event.type in _SAID:
-            if is_hidden(hidden, event.seq):
-                continue
-        elif event.type not in CALL_EVENTS:
+        is_away = event.seq < since or is_hidden(hidden, event.seq)
+        if event.type in _SAID and is_away:
+            if event.type == "assistant_message":
+                before = _with_calls(before, reducer.apply(SessionState(seq=1), event), away)
+            continue
+        if event.type not in _SAID and event.type not in CALL_EVENTS:
+            continue
+        key = _call_of(before, event) if away else ""
+        if key in away and is_away:
+            # Its result was taken back with it: it ends the call and is no message.
+            alone = SessionState(seq=1, tool_states=before.tool_states)
+            before = replace(before, tool_states=reducer.apply(alone, event).tool_states)
+            before = _without_ended(before, key, away)
             continue
         after = reducer.apply(before, event)
+        if key in away:
+            after = _without_ended(after, key, away)
         if before.messages and after.messages and after.messages[0] is not before.messages[0]:
             # A result may leave in the same moment that it comes.
             yield _left(_UNBOUNDED.apply(before, event), after)
         before = after
     if before.messages:
         yield before.messages, before.tool_states
+
+
+def _with_calls(state: SessionState, asked: SessionState, away: set[str]) -> SessionState:
+    """The state with calls whose message is not told; their keys go into `away`."""
+    away.update(asked.tool_states)
+    return replace(state, tool_states={**state.tool_states, **asked.tool_states})
+
+
+def _call_of(state: SessionState, event: Event) -> str:
+    """The key of the call that an event is about, "" for none."""
+    key = event.data.get("key") if isinstance(event.data, dict) else None
+    named = key if isinstance(key, str) else ""
+    found = find_call(state, event.call_id, named, statuses=ANSWERABLE_CALLS)
+    return found.key if found is not None else ""
+
+
+def _without_ended(state: SessionState, key: str, away: set[str]) -> SessionState:
+    """The state without this call, and `away` without its key, when it has ended."""
+    call = state.tool_states.get(key)
+    if call is not None and call.status in ANSWERABLE_CALLS:
+        return state
+    away.discard(key)
+    calls = {name: one for name, one in state.tool_states.items() if name != key}
+    return replace(state, tool_states=calls)
 
 
 def _left(before: SessionState, after: SessionState) -> Chunk:

@@ -166,6 +166,61 @@ def test_result_behind_an_undone_compaction_is_told_with_its_call():
     assert by_place(live(log, 200)) == by_place(everything)
 
 
+def result_behind(cut, turns=0):
+    """A call, then what takes its message out of the talk, its result behind that, and turns that
+    push both out of the state."""
+    return numbered(
+        ("session_created", {}),
+        ("user_message", {"content": "u1"}),
+        ("assistant_message", reply("x", "y")),
+        ("tool_started", {"key": "3.0"}),
+        ("tool_started", {"key": "3.1"}),
+        ("tool_result", {"key": "3.1", "output": "taken back too"}),
+        cut,
+        ("user_message", {"content": "u2"}),
+        ("tool_result", {"key": "3.0", "output": "at last"}),
+        ("user_message", {"content": "u3"}),
+        *(("user_message", {"content": f"u{n}"}) for n in range(turns)),
+    )
+
+
+REWIND = ("rewound", {"to": 2})
+COMPACTION = ("context_compacted", {"summary": "S", "through": 6})
+
+
+@pytest.mark.parametrize("resident", [1, 4, 200])
+@pytest.mark.parametrize("turns", [0, 3, 30])
+@pytest.mark.parametrize("first_chunk", [2, 7, 1000])
+@pytest.mark.parametrize("cut", [REWIND, COMPACTION], ids=["rewind", "compaction"])
+def test_result_behind_what_took_its_call_away_is_news_wherever_it_is_read(
+    monkeypatch, cut, turns, resident, first_chunk
+):
+    monkeypatch.setattr("durasess.session.transcript.FIRST_CHUNK", first_chunk)
+    log = result_behind(cut, turns)
+    unbounded = told(fold(log, Reducer(resident_messages=10**6)).messages)
+    assert sum("at last" in str(one) for one in unbounded) == 1
+    assert told(live(log, resident)) == unbounded
+    said = str(told(whole(log, resident)))
+    assert said.count("at last") == 1 and ("taken back too" in said) == (cut is COMPACTION)
+
+
+def test_history_behind_a_rewind_is_the_unbounded_fold():
+    for resident in (1, 4, 200):
+        log = result_behind(REWIND, 30)
+        unbounded = told(fold(log, Reducer(resident_messages=10**6)).messages)
+        assert told(whole(log, resident)) == unbounded
+
+
+def test_result_whose_call_was_pruned_with_its_summary_is_news_all_the_same():
+    log = result_behind(COMPACTION, 30)
+    reducer = Reducer(resident_messages=4)
+    state = fold(log, reducer)
+    left = [one for one in log if one.seq > 6]
+    chunks = [chunk for chunk, _ in older_chunks(events_of(left), state, reducer)]
+    (late,) = (one for chunk in chunks for one in chunk if "at last" in str(one.content))
+    assert (late.seq, late.role) == (9, "user") and "of seq 3]" in str(late.content)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_chance_history_is_the_unbounded_fold(tmp_path, seed):
     driver = Driver(store_at(tmp_path, resident_messages=4), seed)

@@ -1,14 +1,17 @@
 """The recovery block: there exactly while there is something to tell, and nothing breaks out."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from durasess.session.context import plan
-from durasess.session.context_notice import CLASSES
+from durasess.session.context_notice import CLASSES, GROUPS, SHOWN
 from durasess.session.context_results import TEXTS
 from durasess.session.state import Notice, Run
 from tests.support.contexts import call, reply, result, state_of, user
+from tests.support.harness import ask, store_at
 
 ENDED = Run("r1", 1, "2026-01-01T00:00:00.000000Z", "interrupted")
 
@@ -144,3 +147,71 @@ def test_result_of_an_interrupted_run_is_not_in_the_block():
         [user(1), reply(2, "", "a"), result(3, "a", "secret")], call("a"), runs=[ENDED]
     )
     assert "secret" not in plan(state).system
+
+
+def test_a_thousand_open_calls_are_told_in_bounds_and_none_is_left_out():
+    calls = [
+        call(f"{n}.0", "uncertain" if n % 3 else "not_started", call_id=f"c{n}", name=f"t{n % 2}")
+        for n in range(1024)
+    ]
+    text = block(*calls)
+    assert len(text) < 20_000
+    lines = text.split("\n")
+    each = [line for line in lines if ", arguments " in line]
+    assert len(each) == SHOWN and all("UNKNOWN OUTCOME" in line for line in each)
+    assert 'call "c1023"' not in text.partition("more of")[0], "it was never started"
+    assert 'call "c1022"' in each[-1]
+    counted = [
+        int(line.partition(" more of ")[0].rpartition(" ")[2])
+        for line in lines[3:-1]
+        if " more of " in line
+    ]
+    assert sum(counted) == 1024 - SHOWN and len(counted) == 4
+    assert "342 more" not in text and '"c1023", "c1017", "c1011", …' in text
+
+
+def test_calls_of_many_names_are_counted_to_the_last():
+    calls = [call(f"{n}.0", "uncertain", call_id=f"c{n}", name=f"tool {n}") for n in range(200)]
+    text = block(*calls)
+    assert f"- and {200 - SHOWN - GROUPS} more of {200 - SHOWN - GROUPS} other kinds" in text
+
+
+def test_finished_calls_and_gaps_are_bounded_too():
+    done = [call(f"9.{n}", "completed", result_seq=5, call_id=f"d{n}") for n in range(50)]
+    notice = Notice(
+        "r1", 9, "crash", [], [one.key for one in done], [f"gap {n}" for n in range(50)]
+    )
+    text = plan(state_of([user(1)], *done, runs=[ENDED], notice=notice)).system
+    assert text.count("Finished before") == SHOWN + 1 and "same message: 30 more" in text
+    assert text.count("Note: ") == SHOWN + 1 and "30 older notes" in text and "gap 49" in text
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ("succeeded", '"r1" (started at "2026-01-01T00:00:00.000000Z") succeeded.'),
+        ("running", "is going on."),
+        ("cancelled", "was cancelled."),
+        ("failed", "failed."),
+    ],
+)
+def test_run_that_was_not_interrupted_is_not_said_to_be(status, words):
+    run = Run("r1", 1, "2026-01-01T00:00:00.000000Z", status)
+    notice = Notice("r1", 9, "taken back", ["a"])
+    text = plan(state_of([user(1)], call("a", "uncertain"), runs=[run], notice=notice)).system
+    assert words in text and "interrupted" not in text
+    gone = plan(state_of([user(1)], call("a", "uncertain"), runs=[], notice=notice)).system
+    assert 'The run "r1" left this to be told.' in gone
+
+
+def test_rewind_of_a_run_that_succeeded_does_not_say_that_it_was_interrupted(tmp_path):
+    with store_at(tmp_path).create("s") as session:
+        with session.run("go") as run:
+            ask(run, "c")
+            with suppress(KeyboardInterrupt), run.tool("c"):
+                raise KeyboardInterrupt
+            run.assistant("done all the same")
+        assert session.runs[-1].status == "succeeded"
+        session.rewind(to=2)
+        text = session.context().system
+    assert ") succeeded. Reason: " in text and "was interrupted" not in text
