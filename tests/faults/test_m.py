@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from durasess import FileChangedError, WorkspaceNotFoundError
+from durasess import FileChangedError, Store, WorkspaceNotFoundError
 from durasess.session.workspace import Workspace, same_place
 
 
@@ -23,6 +23,24 @@ def test_m1_workspace_that_is_gone_can_be_made_and_says_so(project: Path) -> Non
     assert not ws.exists
     with pytest.raises(WorkspaceNotFoundError, match=f"{project}.*rebind"):
         ws.read("a.txt")
+    assert not project.exists()
+
+
+def test_m1_session_whose_workspace_is_gone_opens_says_so_and_goes_on_in_another(
+    project: Path, tmp_path: Path
+) -> None:
+    store = Store(tmp_path / "store")
+    with store.create("s1", workspace=project) as session, session.run("go") as run:
+        run.assistant("done")
+    project.rmdir()
+    with store.open("s1") as session:
+        assert session.recovery.workspace_missing
+        with pytest.raises(WorkspaceNotFoundError, match=str(project)):
+            session.run("more").start()
+        assert [row.session_id for row in store.list(workspace=project).rows] == ["s1"]
+    (tmp_path / "moved").mkdir()
+    with store.open("s1", workspace=tmp_path / "moved") as session, session.run("more") as run:
+        run.assistant("done")
     assert not project.exists()
 
 
