@@ -10,6 +10,7 @@ from typing import Any, Self
 from durasess.session import run_operations
 from durasess.session.core import Core
 from durasess.session.endings import ENDS_THE_HANDLE
+from durasess.session.held_back import HeldBack
 from durasess.session.state import ToolState
 
 
@@ -20,15 +21,18 @@ class AsyncStream:
         self._core = core
         self._run_id = run_id
         self._pieces: list[str] = []
+        self._held = HeldBack() if core.masks else None
         self.is_ended = False
 
     async def __aenter__(self) -> Self:
         return self
 
     async def delta(self, text: str) -> None:
-        """The next piece."""
-        await self._core.run_async(run_operations.delta(self._core, self._run_id, text))
+        """The next piece. Its end waits for the next ones while it may begin a secret."""
+        ready = self._held.add(text) if self._held is not None and isinstance(text, str) else text
         self._pieces.append(text)
+        if ready or not text:
+            await self._core.run_async(run_operations.delta(self._core, self._run_id, ready))
 
     @property
     def text(self) -> str:

@@ -134,6 +134,11 @@ class Core:
         return found
 
     @property
+    def masks(self) -> bool:
+        """Whether secrets are masked before they are written."""
+        return self._mask is not None
+
+    @property
     def custom(self) -> Custom:
         """The program's own reducers and versions."""
         return self.reducer.custom

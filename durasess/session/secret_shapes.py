@@ -45,9 +45,9 @@ _PLACEHOLDER = (
 )
 """`${TOKEN}`, `{token}`, `<your key>`, `%s`: what stands where a secret will be."""
 
-_NAMED = r"(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|private[_-]?key|token)"
+NAMED = r"(?:password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|private[_-]?key|token)"
 _NAMED_LITERALS = ("passw", "passphrase", "secret", "key", "token")
-_NAMED_UPPER = (
+NAMED_UPPER = (
     r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|SECRET_?KEY"
     r"|ENCRYPTION_?KEY|SIGNING_?KEY|TOKEN|CREDENTIALS?)"
 )
@@ -118,7 +118,7 @@ SHAPES = (
         _NAMED_LITERALS,
         # JSON inside a text, as arguments of tool calls are, with its quotes escaped or not.
         (
-            rf"(?P<keep>\"[\w-]{{0,40}}{_NAMED}\\*\"\s{{0,8}}:\s{{0,8}}\\*\")"
+            rf"(?P<keep>\"[\w-]{{0,40}}{NAMED}\\*\"\s{{0,8}}:\s{{0,8}}\\*\")"
             rf"(?!{_PLACEHOLDER}[\"\\])[^\"\\\s][^\"\\]*+"
         ),
         re.I,
@@ -127,7 +127,7 @@ SHAPES = (
         (*_NAMED_LITERALS, "credential"),
         # An environment variable: NAME='…' up to the other quote, or NAME=… up to a blank.
         (
-            rf"(?P<keep>{_NAMED_UPPER}"
+            rf"(?P<keep>{NAMED_UPPER}"
             r"(?:_(?:PROD|PRODUCTION|STAGING|LIVE|TEST|DEV|[0-9]))?="
             rf"(?:(?P<quote>[\"'])(?!{_PLACEHOLDER}(?P=quote))(?=[^\"'\n]{{4,}}(?P=quote))"
             rf"|(?!{_NO_LITERAL})(?=[^\s\"'\\$;&|<>(){{}}\[\],`]{{4,}}+(?![(\[]))))"
