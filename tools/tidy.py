@@ -24,7 +24,7 @@ FUNCTION_LINES_MAX = {"durasess": 60, "tests": 80, "tools": 80, "benchmarks": 80
 
 LONGER_MODULES = {
     # The public handle: one class whose docstrings are the manual.
-    "durasess/engine/engine.py": 460,
+    "durasess/engine/engine.py": 465,
     # The other public handles, likewise.
     "durasess/session/session.py": 330,
     "durasess/session/async_session.py": 330,

@@ -76,7 +76,8 @@ def encode(value: Any) -> bytes:
     except UnicodeEncodeError:
         return _encode_slowly(value)
     if not data.isascii():
-        data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+        if b"\xe2\x80" in data:
+            data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", rb"\u2029")
         data = data.replace(b"\xc2\x85", b"\\u0085")
     return data
 

@@ -9,11 +9,33 @@ import msgspec
 
 from durasess.engine import codec, values
 from durasess.engine.admission import Append, Prepared
-from durasess.engine.types import MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_EVENT_BYTES, Draft
+from durasess.engine.types import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_EVENTS,
+    MAX_DEPTH,
+    MAX_EVENT_BYTES,
+    Draft,
+)
 from durasess.errors import EventRejectedError
 
 MAX_NAME = 512
 """Characters of a type or an id."""
+
+
+class Encoded(msgspec.Struct, frozen=True):
+    """An event whose data was made of decoded JSON and is JSON again, so that its values need not
+    be looked at one by one: what an importer hands over. Not for values of a caller.
+
+    `data` is an object. `beside` is more members of it, `"a":1,"b":2`, which the reducers of this
+    log read in no event of its type: they are written, and nobody decodes them.
+    """
+
+    type: str
+    data: bytes
+    beside: bytes = b""
+    run_id: str | None = None
+    call_id: str | None = None
+    event_id: str | None = None
 
 
 class Drafting(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,12 +55,32 @@ class Drafting(msgspec.Struct, frozen=True, kw_only=True):
         )
         data = codec.encode(values.plain(draft.data, strict=self.strict))
         body = codec.body(type=type, data=data, run_id=run_id, call_id=call_id, event_id=event_id)
+        self._check_size(body)
+        return Prepared(Draft(type, codec.decode(data), run_id, call_id, event_id), body)
+
+    def encoded(self, one: Encoded) -> Prepared:
+        """The same for data that is JSON already."""
+        type, run_id, call_id, event_id = (
+            _name("type", one.type) or "",
+            _name("run_id", one.run_id),
+            _name("call_id", one.call_id),
+            _name("event_id", one.event_id),
+        )
+        data = one.data
+        if one.beside:
+            data = b"%s%s%s}" % (data[:-1], b"," if len(data) > 2 else b"", one.beside)
+        if _may_be_deep(data):
+            values.plain(codec.decode(data), strict=self.strict)
+        body = codec.body(type=type, data=data, run_id=run_id, call_id=call_id, event_id=event_id)
+        self._check_size(body)
+        return Prepared(Draft(type, codec.decode(one.data), run_id, call_id, event_id), body)
+
+    def _check_size(self, body: bytes) -> None:
         if len(body) > self.max_event_bytes:
             raise EventRejectedError(
                 f"event rejected: it is {len(body)} bytes, max_event_bytes is "
                 f"{self.max_event_bytes}. Nothing was written."
             )
-        return Prepared(Draft(type, codec.decode(data), run_id, call_id, event_id), body)
 
     def batch(self, events: Iterable[tuple[str, Any] | Draft], durable: bool) -> Append:
         """The work of an append_many."""
@@ -48,7 +90,10 @@ class Drafting(msgspec.Struct, frozen=True, kw_only=True):
                 f"append_many got {len(drafts)} events; the limit is {MAX_BATCH_EVENTS}. "
                 "Nothing was written."
             )
-        items = [self.prepared(draft) for draft in drafts]
+        return self.together([self.prepared(draft) for draft in drafts], durable)
+
+    def together(self, items: list[Prepared], durable: bool) -> Append:
+        """The work of an append of what was made ready."""
         size = sum(len(item.body) for item in items)
         if size > MAX_BATCH_BYTES:
             raise EventRejectedError(
@@ -56,6 +101,19 @@ class Drafting(msgspec.Struct, frozen=True, kw_only=True):
                 "Nothing was written."
             )
         return Append(items, durable)
+
+
+_OPENINGS = (b":{", b":[", b",{", b",[", b"[{", b"[[")
+"""How a container inside another begins in compact JSON."""
+
+
+def _may_be_deep(data: bytes) -> bool:
+    """False where there are too few containers for a depth that is refused. Those in texts are
+    counted too, so this says yes where a look at the values says no."""
+    if data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
+        return False
+    # Of brackets in a row count() passes over every second.
+    return 1 + sum(map(data.count, _OPENINGS)) + data.count(b"[[") > MAX_DEPTH
 
 
 def _draft(one: Any) -> Draft:

@@ -18,10 +18,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from durasess.engine import history, segment, workers
-from durasess.engine.admission import Append
+from durasess.engine.admission import Append, Prepared
 from durasess.engine.blobs import Blobs
 from durasess.engine.commit import Scheduler, ThreadScheduler, Work
-from durasess.engine.drafting import Drafting
+from durasess.engine.drafting import Drafting, Encoded
 from durasess.engine.feeds import Feed
 from durasess.engine.files import Files, RealFiles
 from durasess.engine.fold import Fold, event_of
@@ -331,6 +331,14 @@ class Engine(Handle):
             return []
         receipts: list[Receipt] = self._hand_over(work)
         return receipts
+
+    def prepared(self, one: Encoded) -> Prepared:
+        """What an importer read, made ready to be written; EventRejectedError as `append`."""
+        return self._drafting.encoded(one)
+
+    def append_prepared(self, events: list[Prepared]) -> None:
+        """What was made ready, as one batch; the sync goes on when this returns."""
+        self._hand_over(self._drafting.together(events, durable=False))
 
     async def append_async(
         self,

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from durasess.engine import codec, values
 from durasess.engine.types import MAX_EVENT_BYTES, Draft
+from durasess.errors import EventRejectedError
 from durasess.interop.importer import Line, Mapped, Path
+
+_ENVELOPE = 4096
+"""Bytes of an event line beside its data, at most."""
 
 FOREIGN = "foreign"
 """The member of an event's data with foreign lines, and the type of an event that is only them."""
@@ -83,3 +88,18 @@ def note_masked(draft: Draft, line: Line) -> None:
     calls = draft.data.get("tool_calls", ())
     if line.masked and not any("masked" in call for call in calls):
         draft.data.setdefault("masked", []).extend(line.masked)
+
+
+def with_entries(data: dict[str, Any], entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """The data with the lines beside it."""
+    return {**data, FOREIGN: entries} if entries else data
+
+
+def problem_of(data: dict[str, Any]) -> str | None:
+    """Why an event with this data cannot be stored; None when it can."""
+    try:
+        size = len(codec.encode(values.plain(data)))
+    except EventRejectedError as error:
+        return str(error)
+    limit = MAX_EVENT_BYTES - _ENVELOPE
+    return None if size <= limit else f"it makes an event of {size} bytes, {limit} is the most"

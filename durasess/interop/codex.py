@@ -68,7 +68,7 @@ class Codex:
 
     def read(self, lines: Lines) -> Iterator[Mapped]:
         """A reply's items are held back until it is whole, shown messages until their turn ends."""
-        rollout = Rollout(lines.masked)
+        rollout = Rollout(lines.decoded)
         for line in lines:
             if isinstance(line, End):
                 yield from rollout.end()

@@ -93,7 +93,7 @@ def _reply_item(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
             yield from rollout.beside(rollout.aside(line, _SAID))
             return
     if rollout.reply is None:
-        rollout.reply = Reply(rollout.masked)
+        rollout.reply = Reply(rollout.decoded)
     rollout.reply.add(line, payload)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from durasess.engine import codec
 from durasess.engine.types import LineError
 from durasess.interop.importer import Line, Mapped, text, texts
 from durasess.interop.timeline import Call
@@ -19,15 +18,15 @@ REPLY_TYPES = _CALLS | {"reasoning", "web_search_call", "image_generation_call"}
 calls of the harness."""
 
 
-Masked = Callable[[Any], tuple[Any, list[str]]]
-"""Takes the secrets out of a value; says where they were."""
+Decoded = Callable[[str], tuple[Any, list[str]]]
+"""What a JSON text stands for, without its secrets, and where they were; LineError for another."""
 
 
 class Reply:
     """`lines` are those of the items, `asides` what came between them."""
 
-    def __init__(self, masked: Masked) -> None:
-        self._masked = masked
+    def __init__(self, decoded: Decoded) -> None:
+        self._decoded = decoded
         self.lines: list[Line] = []
         self.calls: list[Call] = []
         self.asides: list[Mapped] = []
@@ -43,10 +42,33 @@ class Reply:
             self._has_message = True
             self._texts += texts(payload.get("content"))
         elif payload["type"] in _CALLS:
-            call = _call(payload)
-            # What was a text is an object now, whose keys may name a credential.
-            arguments, paths = self._masked(call.arguments)
-            self.calls.append(call._replace(arguments=arguments, masked=(*line.masked, *paths)))
+            self.calls.append(self._call(line, payload))
+
+    def _call(self, line: Line, payload: dict[str, Any]) -> Call:
+        kind = payload["type"]
+        given: Any
+        call_id = text(payload.get("call_id")) or text(payload.get("id"))
+        if kind == "custom_tool_call":
+            name, given = _name(payload), {"input": payload.get("input")}
+        elif kind == "local_shell_call":
+            name, given = "local_shell", payload.get("action")
+        else:
+            name, given = _name(payload), payload.get("arguments")
+        arguments, paths = self._arguments(given)
+        return Call(call_id, name, arguments, (*line.masked, *paths))
+
+    def _arguments(self, given: Any) -> tuple[Any, list[str]]:
+        """An object; a text that is none stays as it is. What was a text is an object now, whose
+        keys may name a credential."""
+        if isinstance(given, dict):
+            return given, []
+        if not isinstance(given, str):
+            return {} if given is None else {"value": given}, []
+        try:
+            parsed, paths = self._decoded(given)
+        except LineError:
+            return given, []
+        return (parsed, paths) if isinstance(parsed, dict) else (given, [])
 
     def data(self, provider: str, model: str) -> dict[str, Any]:
         """The data of its event; without content where no message was among the items."""
@@ -60,27 +82,7 @@ class Reply:
         return data | ({"model": model} if model else {})
 
 
-def _call(payload: dict[str, Any]) -> Call:
-    kind = payload["type"]
-    call_id = text(payload.get("call_id")) or text(payload.get("id"))
-    if kind == "local_shell_call":
-        return Call(call_id, "local_shell", _arguments(payload.get("action")))
-    name = text(payload.get("name")) or kind.removesuffix("_call")
-    if namespace := text(payload.get("namespace")):
-        name = f"{namespace}.{name}"
-    if kind == "custom_tool_call":
-        return Call(call_id, name, {"input": payload.get("input")})
-    return Call(call_id, name, _arguments(payload.get("arguments")))
-
-
-def _arguments(given: Any) -> Any:
-    """An object; a text that is none stays as it is."""
-    if isinstance(given, dict):
-        return given
-    if not isinstance(given, str):
-        return {} if given is None else {"value": given}
-    try:
-        parsed = codec.decode(given.encode("utf-8", "surrogatepass"))
-    except LineError:
-        return given
-    return parsed if isinstance(parsed, dict) else given
+def _name(payload: dict[str, Any]) -> str:
+    name = text(payload.get("name")) or str(payload["type"]).removesuffix("_call")
+    namespace = text(payload.get("namespace"))
+    return f"{namespace}.{name}" if namespace else name

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from durasess.engine.types import Draft
-from durasess.interop.codex_reply import Masked, Reply
+from durasess.interop.codex_reply import Decoded, Reply
 from durasess.interop.importer import Line, Mapped, Taken, between, kept, text, texts
 from durasess.interop.timeline import Timeline
 from durasess.session.state import Usage
@@ -36,8 +36,8 @@ class Rollout:
     `provider` what was said last, `error` is that of the open turn.
     """
 
-    def __init__(self, masked: Masked) -> None:
-        self.masked = masked
+    def __init__(self, decoded: Decoded) -> None:
+        self.decoded = decoded
         self.timeline = Timeline()
         self.reply: Reply | None = None
         self.waiting: dict[_Said, Mapped] = {}

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+import re
 from typing import Any
 
 from durasess.engine import codec
 from durasess.engine.types import LineError
 from durasess.interop.importer import Line
+from durasess.interop.suspects import is_suspect
 from durasess.session.core import Mask
 from durasess.session.masking import SHORTEST, is_credential_name, mask_secrets
 
 _BOM = b"\xef\xbb\xbf"
+
+_MOST_KEYS = 8192
+"""Different keys that are remembered as harmless."""
 
 
 class Decoding:
@@ -20,20 +24,28 @@ class Decoding:
 
     def __init__(self, mask: Mask | None) -> None:
         self._mask = mask
+        self._is_default = mask is mask_secrets
 
-    def __call__(self, number: int, raw: bytes) -> Line:
-        """The line with its object, or with what is wrong with it."""
-        content = raw.removeprefix(_BOM) if number == 1 else raw
-        content = content.removesuffix(b"\r")
+    def __call__(self, number: int, raw: bytes, *, is_suspect: bool = True) -> Line:
+        """The line with its object, or with what is wrong with it. Where it is no suspect, none of
+        its texts holds a secret (suspects.py)."""
+        content = raw
+        if number == 1:
+            content = content.removeprefix(_BOM)
+        if content.endswith(b"\r"):
+            content = content[:-1]
         try:
             item = codec.decode(content)
         except LineError as error:
             return self._unread(number, raw, str(error))
-        if not isinstance(item, dict):
+        if type(item) is not dict:
             return self._unread(number, raw, f"expected an object, found {type(item).__name__}")
         repeats = _repeats_a_key(content, item)
-        item, masked = self.masked(item)
-        return Line(number, raw, item, "", masked, self.text(raw) if repeats else None)
+        if is_suspect or not self._is_default or has_odd_key(item):
+            item, masked = self.masked(item)
+            text = self.text(raw) if repeats else None
+            return Line(number, raw, item, "", masked, text)
+        return Line(number, raw, item, "", [], self.text(raw) if repeats else None)
 
     def _unread(self, number: int, raw: bytes, problem: str) -> Line:
         return Line(number, raw, problem=problem, text=self.text(raw))
@@ -48,10 +60,19 @@ class Decoding:
 
     def masked(self, value: Any) -> tuple[Any, list[str]]:
         """The value without its secrets, and where they were."""
-        if self._mask is None or (self._mask is mask_secrets and not _may_hold_secrets(value)):
+        if self._mask is None or (self._is_default and not _may_hold_secrets(value)):
             return value, []
         found = self._mask(value)
         return found.value, found.paths
+
+    def decoded(self, text: str) -> tuple[Any, list[str]]:
+        """What a JSON text inside a line stands for, without its secrets, and where they were;
+        LineError when it is none."""
+        data = text.encode("utf-8", "surrogatepass")
+        value = codec.decode(data)
+        if self._is_default and not is_suspect(data) and not has_odd_key(value):
+            return value, []
+        return self.masked(value)
 
 
 def _may_hold_secrets(value: Any) -> bool:
@@ -66,24 +87,50 @@ def _may_hold_secrets(value: Any) -> bool:
             if len(one) >= SHORTEST:
                 found.append(one)
         elif kind is dict:
-            for key in one:
-                if not _is_harmless(key):
-                    return True
+            if not _harmless.issuperset(one) and not _are_harmless(one):
+                return True
             waiting += one.values()
         elif kind is list:
             waiting += one
     return bool(mask_secrets("\n".join(found)).paths)
 
 
-@lru_cache(maxsize=8192)
-def _is_harmless(key: str) -> bool:
-    return not is_credential_name(key) and not mask_secrets(key).paths
+def has_odd_key(value: Any) -> bool:
+    """Whether an object in it has a key that names a credential or holds a secret."""
+    waiting = [value]
+    for one in waiting:
+        if type(one) is dict:
+            if not _harmless.issuperset(one) and not _are_harmless(one):
+                return True
+            waiting += [inside for inside in one.values() if type(inside) in _CONTAINERS]
+        elif type(one) is list:
+            waiting += [inside for inside in one if type(inside) in _CONTAINERS]
+    return False
+
+
+_CONTAINERS = (dict, list)
+
+_harmless: set[str] = set()
+
+
+def _are_harmless(keys: dict[str, Any]) -> bool:
+    """Looks at keys that were not seen before, and remembers them."""
+    for key in keys:
+        if key in _harmless:
+            continue
+        if is_credential_name(key) or mask_secrets(key).paths:
+            return False
+        if len(_harmless) >= _MOST_KEYS:
+            _harmless.clear()
+        _harmless.add(key)
+    return True
 
 
 def _repeats_a_key(content: bytes, item: Any) -> bool:
     """Whether an object of the line has a key twice: then only one of its values is in `item`."""
     try:
-        if len(codec.encode(item)) == len(content):
+        encoded = codec.encode(item)
+        if len(encoded) == len(content) or _keys(encoded) == _keys(content) > 0:
             return False
         json.loads(content, object_pairs_hook=_distinct)
     except _RepeatedKey:
@@ -92,6 +139,18 @@ def _repeats_a_key(content: bytes, item: Any) -> bool:
         # What is wrong with it otherwise was found before.
         return False
     return False
+
+
+def _keys(data: bytes) -> int:
+    """How many keys there are; -1 when that takes more than counting. In a text a quote has a
+    backslash before it."""
+    if _ODD_KEY.search(data) is not None:
+        return -1
+    return data.count(b'":') - data.count(b'\\":')
+
+
+_ODD_KEY = re.compile(rb'"[ \t\r]+:|\\\\":')
+"""A blank behind a key, or a backslash at its end."""
 
 
 class _RepeatedKey(Exception):

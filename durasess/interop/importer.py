@@ -119,8 +119,9 @@ class Lines(Protocol):
     def reread(self, number: int) -> Line:
         """A line that was there before."""
 
-    def masked(self, value: Any) -> tuple[Any, list[str]]:
-        """A value that was made of a text on a line, without its secrets, and where they were."""
+    def decoded(self, text: str) -> tuple[Any, list[str]]:
+        """What a JSON text on a line stands for, without its secrets, and where they were;
+        LineError when it is none."""
 
 
 class Importer(Protocol):

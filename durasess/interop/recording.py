@@ -11,14 +11,24 @@ from typing import Any
 
 import msgspec
 
-from durasess.engine import codec, values
-from durasess.engine.types import MAX_EVENT_BYTES, Draft
+from durasess.engine import codec
+from durasess.engine.admission import Prepared
+from durasess.engine.drafting import Encoded
+from durasess.engine.types import Draft
 from durasess.errors import EventRejectedError
-from durasess.interop.beside import FOREIGN, entry_of, foreign_entries, note_masked, size_of
+from durasess.interop.beside import (
+    FOREIGN,
+    entry_of,
+    foreign_entries,
+    note_masked,
+    problem_of,
+    size_of,
+    with_entries,
+)
 from durasess.interop.decoding import Decoding
 from durasess.interop.importer import AtLine, Identity, KeyOf, Mapped
 from durasess.interop.tally import Tally
-from durasess.session import out_of_line
+from durasess.session import events, out_of_line
 from durasess.session.core import Core
 from durasess.session.pairing import call_key
 
@@ -30,8 +40,7 @@ BATCH_EVENTS = 2000
 """Of one write, about."""
 
 
-_ENVELOPE = 4096
-"""Bytes of an event line beside its data, at most."""
+_BESIDE = b'"%s":%%s' % FOREIGN.encode()
 
 
 class Position(msgspec.Struct, kw_only=True):
@@ -58,6 +67,16 @@ def position_of(core: Core) -> Position | None:
         return None
 
 
+class _Waiting(msgspec.Struct):
+    """An event that a later line may still be part of. `size` is that of its lines in bytes."""
+
+    draft: Draft
+    seq: int
+    entries: list[dict[str, Any]] = []
+    origins: list[Mapped] = []
+    size: int = 0
+
+
 class Recording:
     """Writes into a session that is open for an import. `blob_bytes` is the size in bytes beyond
     which a value is stored out of line."""
@@ -66,29 +85,28 @@ class Recording:
         self, core: Core, format: str, *, blob_bytes: int, tally: Tally, decoding: Decoding
     ) -> None:
         self._decoding = decoding
-        self._core = core
+        self._engine = core.engine
         self._format = format
         self._blob_bytes = blob_bytes
         self._tally = tally
-        self._drafts: list[Draft] = []
-        self._origins: list[list[Mapped]] = []
-        self._sizes: list[int] = []
+        self._ready: list[Prepared] = []
+        self._waiting: list[_Waiting] = []
+        self._newest: _Waiting | None = None
         self._bytes = 0
         self._next_seq = core.engine.last_seq + 1
         self._seqs = array("Q", [0])
-        self._newest: int | None = None
-        self._newest_seq = 0
         self._knows_log = core.engine.last_seq == 0
 
     @property
     def is_full(self) -> bool:
         """Whether it is time to write."""
-        return self._bytes >= BATCH_BYTES or len(self._drafts) >= BATCH_EVENTS
+        events = len(self._ready) + len(self._waiting)
+        return self._bytes >= BATCH_BYTES or events >= BATCH_EVENTS
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing waits to be written."""
-        return not self._drafts
+        return not self._ready and not self._waiting
 
     def begin(self, identity: Identity, *, custom_version: int, parent: str) -> None:
         """The first events of a new session. The workspace need not exist here."""
@@ -100,49 +118,61 @@ class Recording:
         }
         if parent:
             created["parent"] = parent
-        self._add(Draft("session_created", created), None)
+        self._add(Draft("session_created", created))
         if identity.workspace:
-            self._add(Draft("workspace_bound", {"path": identity.workspace}), None)
+            self._add(Draft("workspace_bound", {"path": identity.workspace}))
         if identity.config:
-            self._add(Draft("config_changed", {"config": identity.config}), None)
+            self._add(Draft("config_changed", {"config": identity.config}))
         self._set_seq(0, self._next_seq - 1)
 
     def take(self, mapped: Mapped) -> None:
         """One line and what it means."""
+        drafts = mapped.drafts
         if mapped.again:
-            _spend_once(mapped.drafts)
+            _spend_once(drafts)
         else:
             self._tally.count(mapped)
-        if not mapped.line_number:
-            for draft in mapped.drafts:
-                self._add(draft, None)
-            self._newest = None
-            return
-        if mapped.drafts:
-            main = _main(mapped.drafts)
-            for index, draft in enumerate(mapped.drafts):
-                self._add(draft, mapped if index == main else None)
-            self._newest = len(self._drafts) - len(mapped.drafts) + main
-        elif self._newest is not None and mapped.disposition == "mapped":
+        line = mapped.line
+        if not drafts and self._newest is not None and mapped.disposition == "mapped":
             self._ride(mapped, self._newest)
+            return
+        self._settle()
+        if not line.number:
+            for draft in drafts:
+                self._add(draft)
+            return
+        if drafts:
+            main = _main(drafts)
+            for draft in drafts:
+                waiting = self._add(draft)
+                if draft is main:
+                    self._newest = waiting
+                    self._keep_beside(waiting, mapped)
         else:
-            self._add(self._lonely(mapped), mapped)
-            self._newest = None
-        self._bytes += len(mapped.line.raw)
-        self._sizes[-1 if self._newest is None else self._newest] += size_of(mapped.line)
+            self._keep_beside(self._add(self._lonely(mapped)), mapped)
 
-    def _ride(self, mapped: Mapped, index: int) -> None:
+    def _ride(self, mapped: Mapped, waiting: _Waiting) -> None:
         """A line that says a part of what the event before it says."""
-        draft = self._drafts[index]
-        self._origins[index].append(mapped)
-        draft.data[FOREIGN].append(entry_of(mapped, draft.data))
-        note_masked(draft, mapped.line)
-        self._set_seq(mapped.line_number, self._newest_seq)
+        waiting.origins.append(mapped)
+        waiting.entries.append(entry_of(mapped, waiting.draft.data))
+        waiting.size += size_of(mapped.line)
+        note_masked(waiting.draft, mapped.line)
+        self._set_seq(mapped.line_number, waiting.seq)
+
+    def _keep_beside(self, waiting: _Waiting, mapped: Mapped) -> None:
+        line, data = mapped.line, waiting.draft.data
+        waiting.entries = [entry_of(mapped, data)]
+        waiting.origins = [mapped]
+        waiting.size = size_of(line)
+        if not mapped.again and mapped.why:
+            data["import_note"] = mapped.why
+        note_masked(waiting.draft, line)
+        self._set_seq(line.number, waiting.seq)
 
     def _lonely(self, mapped: Mapped) -> Draft:
         return Draft(FOREIGN, {"format": self._format, "disposition": mapped.disposition})
 
-    def _add(self, draft: Draft, mapped: Mapped | None) -> None:
+    def _add(self, draft: Draft) -> _Waiting:
         data = draft.data
         for name in ("to", "through"):
             if isinstance(data.get(name), AtLine):
@@ -150,17 +180,10 @@ class Recording:
         if isinstance(data.get("key"), KeyOf):
             key: KeyOf = data["key"]
             data["key"] = call_key(self._seq_of(key.line), key.call)
-        if mapped is not None:
-            data[FOREIGN] = [entry_of(mapped, data)]
-            if mapped.why and not mapped.again:
-                data["import_note"] = mapped.why
-            note_masked(draft, mapped.line)
-            self._set_seq(mapped.line_number, self._next_seq)
-            self._newest_seq = self._next_seq
-        self._drafts.append(draft)
-        self._origins.append([] if mapped is None else [mapped])
-        self._sizes.append(0)
+        waiting = _Waiting(draft, self._next_seq)
+        self._waiting.append(waiting)
         self._next_seq += 1
+        return waiting
 
     # -- where lines are in the log ---------------------------------------------------------
 
@@ -183,7 +206,7 @@ class Recording:
         """What earlier imports wrote."""
         self._knows_log = True
         newer = list(enumerate(self._seqs))
-        for event in self._core.engine.events():
+        for event in self._engine.events():
             if event.seq == 1:
                 self._set_seq(0, 1)
             for entry in foreign_entries(event.data):
@@ -194,36 +217,54 @@ class Recording:
 
     # -- writing ----------------------------------------------------------------------------
 
+    def _settle(self) -> None:
+        """No later line is part of what waits: encode it. An event that cannot be stored is
+        replaced by its lines as text, and reported; its seq stays, since others refer to it."""
+        for waiting in self._waiting:
+            try:
+                ready = self._engine.prepared(self._encoded(waiting))
+            except (EventRejectedError, ValueError, OverflowError, RecursionError):
+                ready = self._engine.prepared(self._checked(waiting))
+            self._ready.append(ready)
+            self._bytes += len(ready.body)
+        self._waiting.clear()
+        self._newest = None
+
     def write(self, position: Position) -> None:
         """Write what waits with the position behind it; the sync goes on while the next lines are
-        read. An event that cannot be stored is replaced by its lines as text, and reported."""
+        read."""
+        self._settle()
         position.seq = self._next_seq
         data = {"name": POSITION, "value": msgspec.to_builtins(position)}
-        drafts = [self._smaller(*one) for one in zip(self._drafts, self._sizes, strict=True)]
-        last = Draft("state_set", data)
-        try:
-            self._core.engine.append_many([*drafts, last], durable=False)
-        except EventRejectedError:
-            checked = [self._checked(*one) for one in zip(drafts, self._origins, strict=True)]
-            self._core.engine.append_many([*checked, last], durable=False)
-        self._next_seq = position.seq + 1
-        self._drafts, self._origins, self._sizes = [], [], []
-        self._bytes, self._newest = 0, None
+        self._add(Draft("state_set", data))
+        self._settle()
+        ready, self._ready, self._bytes = self._ready, [], 0
+        self._engine.append_prepared(ready)
 
-    def _smaller(self, draft: Draft, size: int) -> Draft:
-        """`size` is that of its lines, so nothing in it can be larger."""
-        if not self._blob_bytes or size <= self._blob_bytes:
-            return draft
-        data = out_of_line.store_large(
-            draft.data, self._core.engine.put_blob, threshold=self._blob_bytes
+    def _encoded(self, waiting: _Waiting) -> Encoded:
+        """No reducer looks at the lines beside an event of a session's own types."""
+        draft, entries = waiting.draft, waiting.entries
+        data, beside = draft.data, b""
+        if self._blob_bytes and waiting.size > self._blob_bytes:
+            # It is that of its lines, so nothing in a smaller one can be large.
+            data = self._small(with_entries(data, entries))
+        elif entries and draft.type in events.TYPES:
+            beside = _BESIDE % codec.encode(entries)
+        else:
+            data = with_entries(data, entries)
+        return Encoded(
+            draft.type, codec.encode(data), beside, draft.run_id, draft.call_id, draft.event_id
         )
-        return msgspec.structs.replace(draft, data=data)
 
-    def _checked(self, draft: Draft, origins: list[Mapped]) -> Draft:
-        """The seq stays what it is: others refer to it."""
-        problem = _problem(draft)
+    def _small(self, data: Any) -> Any:
+        return out_of_line.store_large(data, self._engine.put_blob, threshold=self._blob_bytes)
+
+    def _checked(self, waiting: _Waiting) -> Encoded:
+        draft, origins = waiting.draft, waiting.origins
+        problem = problem_of(with_entries(draft.data, waiting.entries))
         if problem is None:
-            return draft
+            # Not its data is at fault.
+            return self._encoded(waiting)
         data: dict[str, Any] = {"format": self._format, "disposition": "reported"}
         data["import_note"] = problem
         if origins:
@@ -231,7 +272,8 @@ class Recording:
         for mapped in origins:
             if not mapped.again:
                 self._tally.report(mapped, problem)
-        return Draft(FOREIGN, out_of_line.store_large(data, self._core.engine.put_blob))
+        stored = out_of_line.store_large(data, self._engine.put_blob)
+        return Encoded(FOREIGN, codec.encode(stored))
 
     def _unstored(self, mapped: Mapped) -> dict[str, Any]:
         line = mapped.line
@@ -240,21 +282,14 @@ class Recording:
         return {"line": line.number, "text": self._decoding.text(line.raw)}
 
 
-def _problem(draft: Draft) -> str | None:
-    try:
-        size = len(codec.encode(values.plain(draft.data)))
-    except EventRejectedError as error:
-        return str(error)
-    limit = MAX_EVENT_BYTES - _ENVELOPE
-    return None if size <= limit else f"it makes an event of {size} bytes, {limit} is the most"
-
-
-def _main(drafts: list[Draft]) -> int:
+def _main(drafts: list[Draft]) -> Draft:
     """The one that the line is kept beside, and that others mean by its line: the model's message,
     else the last."""
-    types = [draft.type for draft in drafts]
-    main = "assistant_message"
-    return types.index(main) if main in types else len(types) - 1
+    if len(drafts) > 1:
+        for draft in drafts:
+            if draft.type == "assistant_message":
+                return draft
+    return drafts[-1]
 
 
 def _spend_once(drafts: list[Draft]) -> None:

@@ -15,6 +15,7 @@ from durasess.engine.types import LineError
 from durasess.errors import StorageError
 from durasess.interop.decoding import Decoding
 from durasess.interop.importer import End, Line
+from durasess.interop.suspects import suspects
 
 CHUNK = 1 << 20
 """Bytes that are read at once."""
@@ -84,29 +85,36 @@ class ForeignFile:
         return self._disk.read_at(self._fd, size, offset)
 
 
-def raw_lines(file: ForeignFile) -> Iterator[tuple[bytes, bool]]:
-    """Each line without its line feed, and whether it has one. StorageError for one that is too
-    long."""
+def blocks(file: ForeignFile) -> Iterator[tuple[bytes, bool]]:
+    """Its content in blocks of whole lines, without the last line's line feed, and whether there is
+    one. StorageError for a line that is too long."""
     parts: list[bytes] = []
     length = 0
     for chunk in file.chunks():
-        first, *rest = chunk.split(b"\n")
-        parts.append(first)
-        length += len(first)
+        end = chunk.rfind(b"\n")
+        parts.append(chunk if end < 0 else chunk[:end])
+        length += len(parts[-1])
+        if end >= 0:
+            yield b"".join(parts), True
+            parts = [chunk[end + 1 :]]
+            length = len(parts[0])
         if length > MAX_LINE:
             raise StorageError(
                 f"{file.path}: a line has more than {MAX_LINE} bytes. What is before it is "
                 "imported.",
                 path=file.path,
             )
-        if rest:
-            yield b"".join(parts), True
-            last = rest.pop()
-            for one in rest:
-                yield one, True
-            parts, length = [last], len(last)
     if length:
         yield b"".join(parts), False
+
+
+def raw_lines(file: ForeignFile) -> Iterator[tuple[bytes, bool]]:
+    """Each line without its line feed, and whether it has one. StorageError as `blocks`."""
+    for block, is_ended in blocks(file):
+        *lines, last = block.split(b"\n")
+        for line in lines:
+            yield line, True
+        yield last, is_ended
 
 
 class Source:
@@ -122,6 +130,9 @@ class Source:
         self._decode = decode
         self._ends = ends
         self._hash = codec.hasher()
+        self._hashed = 0
+        self._block = b""
+        self._begin = 0
         self._starts = array("Q")
         self.number = 0
         self.bytes = 0
@@ -131,46 +142,69 @@ class Source:
         self.is_at_end = False
 
     def __iter__(self) -> Iterator[Line | End]:
-        start = 0
-        for raw, is_ended in self._readable():
-            line = self._decode(self.number + 1, raw) if raw.strip() else None
+        decode, ends = self._decode, self._ends
+        for raw, start, is_ended, is_suspect in self._readable():
+            line = decode(self.number + 1, raw, is_suspect=is_suspect) if raw.strip() else None
             if not is_ended and line is not None and line.problem:
                 # Its writer may be in the middle of it.
                 self.torn = len(raw)
                 break
-            self._note(raw, start)
-            start += len(raw) + 1
+            self._starts.append(start)
+            self.number += 1
+            self.bytes = start + len(raw)
             if line is None:
                 self.blank += 1
             else:
                 yield line
-            if self.number in self._ends:
+            if self.number in ends:
                 yield End()
         self.is_at_end = True
-        if self.number not in self._ends:
+        if self.number not in ends:
             yield End()
 
-    def _readable(self) -> Iterator[tuple[bytes, bool]]:
+    def _readable(self) -> Iterator[tuple[bytes, int, bool, bool]]:
+        """Each line: its bytes, where it begins, whether it has a line feed, whether it may hold a
+        secret."""
+        begin = 0
         try:
-            yield from raw_lines(self._file)
+            for block, is_ended in blocks(self._file):
+                self._look_at(block, begin)
+                places = suspects(block)
+                places.append(len(block) + 1)
+                nearest = iter(places)
+                place = next(nearest)
+                offset, last = 0, len(block)
+                for raw in block.split(b"\n"):
+                    end = offset + len(raw)
+                    is_suspect = place <= end
+                    while place <= end:
+                        place = next(nearest)
+                    yield raw, begin + offset, is_ended or end < last, is_suspect
+                    offset = end + 1
+                begin += offset
         except StorageError as error:
             self.problem = str(error)
 
-    def _note(self, raw: bytes, start: int) -> None:
-        if self.number:
-            self._hash.update(b"\n")
-        self._hash.update(raw)
-        self._starts.append(start)
-        self.number += 1
-        self.bytes = start + len(raw)
+    def _look_at(self, block: bytes, begin: int) -> None:
+        """The next block; the line feed before it is hashed with it, if ever."""
+        self._digest(max(begin - 1, 0))
+        self._block = b"\n" + block if begin else block
+        self._begin = max(begin - 1, 0)
+
+    def _digest(self, end: int) -> None:
+        """Hash up to byte `end`, which is in the newest block or at its end."""
+        block = memoryview(self._block)
+        self._hash.update(block[self._hashed - self._begin : end - self._begin])
+        self._hashed = end
 
     def digest(self) -> str:
         """Of all bytes up to `bytes`."""
+        self._digest(self.bytes)
         return self._hash.hexdigest()
 
-    def masked(self, value: Any) -> tuple[Any, list[str]]:
-        """A value without its secrets, and where they were."""
-        return self._decode.masked(value)
+    def decoded(self, text: str) -> tuple[Any, list[str]]:
+        """What a JSON text on a line stands for, without its secrets, and where they were."""
+        return self._decode.decoded(text)
 
     def reread(self, number: int) -> Line:
         """A line that was there before."""

@@ -23,6 +23,7 @@ from durasess.interop.importing import (
     import_file,
     session_id_for,
 )
+from durasess.session.reducer import Reducer
 from durasess.store.store import Store
 from tests.support.foreign import (
     CLAUDE_ID,
@@ -168,6 +169,34 @@ def test_import_that_was_killed_goes_on_where_it_was(
     at_once = Imported(Store(tmp_path / "other"), path)
     assert found.said() == at_once.said()
     assert found.runs() == at_once.runs()
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_live_state_of_an_import_is_the_recovered_state(
+    store: Store, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states: list[tuple[int, Any]] = []
+    whole = recording.Recording.write
+
+    def write_and_look(self: recording.Recording, position: recording.Position) -> None:
+        whole(self, position)
+        self._engine.flush()
+        states.append((self._engine.last_seq, self._engine.state))
+
+    monkeypatch.setattr(recording, "BATCH_EVENTS", 1)
+    monkeypatch.setattr(recording.Recording, "write", write_and_look)
+    secret = "ghp_" + "a1B2" * 9
+    lines = json.loads(json.dumps(GROWING[name]).replace('"go"', f'"use {secret}"'))
+    found = Imported(store, write(tmp_path / "f/s.jsonl", lines))
+    with found.open() as session:
+        events = list(session.events())
+    reducer = Reducer()
+    state = reducer.initial()
+    for event in events:
+        state = reducer.apply(state, event)
+        if states and states[0][0] == event.seq:
+            assert states.pop(0)[1] == state
+    assert not states
 
 
 def test_foreign_file_stays_as_it_is(store: Store, tmp_path: Path) -> None:

@@ -8,8 +8,14 @@ from hypothesis import given
 
 from durasess.engine import codec, drafting, values
 from durasess.engine.admission import Append, Prepared
-from durasess.engine.drafting import Drafting
-from durasess.engine.types import MAX_BATCH_BYTES, MAX_BATCH_EVENTS, MAX_EVENT_BYTES, Draft
+from durasess.engine.drafting import Drafting, Encoded
+from durasess.engine.types import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_EVENTS,
+    MAX_DEPTH,
+    MAX_EVENT_BYTES,
+    Draft,
+)
 from durasess.errors import EventRejectedError
 from tests.support.lines import TS, UNHURRIED, body, json_values
 
@@ -184,3 +190,40 @@ def test_batch_of_too_many_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(Drafting().batch([("note", 1)] * 2, True).items) == 2
     message = refusal(Drafting().batch, [("note", 1), ("note", 12)], True)
     assert message.startswith(f"append_many got {size + 1} bytes; the limit is {size}.")
+
+
+def nested(depth: int) -> bytes:
+    """An object with so many containers inside each other, itself among them."""
+    return b'{"a":' + b"[" * (depth - 1) + b"]" * (depth - 1) + b"}"
+
+
+@pytest.mark.parametrize("depth", [1, MAX_DEPTH - 1, MAX_DEPTH])
+def test_encoded_data_of_allowed_depth_is_taken(depth: int) -> None:
+    data = nested(depth) if depth > 1 else b"{}"
+    assert Drafting().encoded(Encoded("note", data)).body.endswith(data)
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, MAX_DEPTH + 50, 3 * MAX_DEPTH])
+def test_encoded_data_that_is_too_deep_is_refused_wherever_it_is(depth: int) -> None:
+    with pytest.raises(EventRejectedError, match="containers inside each other"):
+        Drafting().encoded(Encoded("note", nested(depth)))
+    with pytest.raises(EventRejectedError, match="containers inside each other"):
+        Drafting().encoded(Encoded("note", b"{}", nested(depth)[1:-1]))
+
+
+def test_encoded_data_with_many_containers_side_by_side_is_taken() -> None:
+    data = b'{"a":[' + b",".join([b'{"b":[[]]}'] * 500) + b'],"c":"{{{[[["}'
+    assert Drafting().encoded(Encoded("note", data)).body.endswith(data)
+
+
+def test_encoded_data_beyond_the_size_of_an_event_is_refused() -> None:
+    drafting = Drafting(max_event_bytes=100)
+    with pytest.raises(EventRejectedError, match="max_event_bytes"):
+        drafting.encoded(Encoded("note", b"{}", b'"a":"%s"' % (b"x" * 100)))
+
+
+def test_what_is_beside_is_written_and_not_decoded() -> None:
+    ready = Drafting().encoded(Encoded("note", b'{"a":1}', b'"b":2', run_id="r"))
+    assert ready.body == b',"type":"note","run_id":"r","data":{"a":1,"b":2}'
+    assert ready.draft.data == {"a": 1}
+    assert Drafting().encoded(Encoded("note", b"{}", b'"b":2')).body.endswith(b'{"b":2}')
