@@ -39,6 +39,9 @@ _KINDS: dict[str, MarkKind] = {
 _BESIDE = frozenset([FOREIGN, "at"])
 """What an import keeps beside the data."""
 
+_PLAIN = frozenset(["custom_version"])
+"""Of a session's beginning, what tells people nothing."""
+
 
 def mark_of(event: Event, shown: Callable[[Any], Any], *, is_hidden: bool) -> Mark:
     """What people read of an event; `shown` makes a value ready for them."""
@@ -58,7 +61,8 @@ def _told(event: Event, data: dict[str, Any]) -> tuple[str, Any]:
     """Title and detail."""
     match event.type:
         case "session_created":
-            return "Session created", data or None
+            told = {name: value for name, value in data.items() if value and name not in _PLAIN}
+            return "Session created", told or None
         case "session_changed":
             return "Session changed", data
         case "workspace_bound":

@@ -9,7 +9,7 @@ from durasess.interop.html_calls import call_element, is_trouble
 from durasess.interop.html_content import element_of, fields, folded, shown_block
 from durasess.interop.html_shapes import CALLS, RUNS, TROUBLE
 from durasess.interop.html_text import block, icon, text
-from durasess.interop.parts import parts_of
+from durasess.interop.parts import Part, parts_of
 from durasess.interop.visible import (
     LONGEST,
     as_json,
@@ -165,11 +165,17 @@ def _mark(mark: Mark) -> str:
     )
 
 
+def _system_part(part: Part) -> str:
+    return element_of(part) if part.kind in ("image", "link") else shown_block(part.text)
+
+
 def _detail(mark: Mark) -> str:
     if mark.detail is None:
         return ""
     if isinstance(mark.detail, str) and mark.kind in ("note", "compaction"):
         return "".join(map(element_of, parts_of(mark.detail)))
+    if isinstance(mark.detail, list) and mark.kind == "system":
+        return "".join(map(_system_part, parts_of(mark.detail)))
     if isinstance(mark.detail, dict) and mark.kind != "minor":
         return fields(mark.detail)
     shown = mark.detail if isinstance(mark.detail, str) else as_json(mark.detail)

@@ -8,6 +8,7 @@ import re
 from durasess.interop.visible import HIDDEN, clean, name_of, visible
 
 _CODE = re.compile(r"`([^`\n]{1,200})`")
+_STRONG = re.compile(r"(?<![\w*])\*\*(?=[^\s*])([^*`\n]{1,200})(?<=[^\s*])\*\*(?![\w*])")
 
 
 def text(value: str) -> str:
@@ -16,8 +17,14 @@ def text(value: str) -> str:
 
 
 def prose(value: str) -> str:
-    """The same, with what stands between single backticks as code."""
-    return _CODE.sub(r"<code>\1</code>", text(value))
+    """The same, with what stands between single backticks as code, and between two asterisks each
+    as strong."""
+    parts = _CODE.split(text(value))
+    # Every second one stood between backticks; nothing is strong across one of these.
+    return "".join(
+        f"<code>{part}</code>" if index % 2 else _STRONG.sub(r"<strong>\1</strong>", part)
+        for index, part in enumerate(parts)
+    )
 
 
 def attribute(value: str) -> str:

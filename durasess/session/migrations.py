@@ -1,7 +1,8 @@
 """From older versions of this layer's events and state to the newest, one pure step each.
 
 Version 1 had flat usage: `usage_recorded` and `assistant_message` held input_tokens and
-output_tokens, and so did the state. Since version 2 usage is {prompt, completion, total, cost}.
+output_tokens, and so did the state. Since version 2 usage is {prompt, completion, total, cost}, and
+the state keeps the first request.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ def _state_2(state: Any) -> Any:
         for run in state.get("runs", [])
     ]
     migrated = {**state, "runs": runs}
+    first = next((run["request"] for run in runs if isinstance(run.get("request"), str)), "")
+    if first and "first_request" not in state:
+        # Of the runs that are still in the state.
+        migrated["first_request"] = first
     if isinstance(usage, dict):
         migrated["usage"] = _usage_2(usage)
     return migrated

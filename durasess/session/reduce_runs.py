@@ -47,9 +47,12 @@ def run_started(
         code_version=data.code_version,
         resumes=data.resumes,
     )
+    # A snapshot of before this was kept has the oldest run that it knows.
+    first = state.first_request or next((one.request for one in state.runs if one.request), "")
     state = replace(
         state,
         runs=[*state.runs, run][-RECENT_RUNS - 1 :],
+        first_request=first or run.request,
         counts=replace(state.counts, runs=state.counts.runs + 1),
     )
     if state.meta.status == "completed":

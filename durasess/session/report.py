@@ -46,7 +46,7 @@ def summary(state: SessionState) -> dict[str, Any]:
     meta = state.meta
     last = state.runs[-1] if state.runs else None
     return {
-        "title": meta.title or (state.runs[0].request[:_TITLE_CHARACTERS] if state.runs else ""),
+        "title": meta.title or state.first_request[:_TITLE_CHARACTERS],
         "status": meta.status,
         "workspace": meta.workspace,
         "user_id": meta.user_id,

@@ -248,6 +248,7 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
     and open ones. `operations`: operation id of a `once` that has a result or was abandoned → seq
     of that; `operations_left_out` more are in the log. `hidden`: ranges of seqs that were rewound,
     [first, last]. `counters`: the last cumulative counters of each source of usage.
+    `first_request` is the beginning of the first run's, which stands for a title that nobody gave.
     `custom_version` is the version of the program's own events behind this state,
     `custom_state_version` that of `custom_state`.
     """
@@ -260,6 +261,7 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
     older_since: int = 0
     tool_states: dict[str, ToolState] = msgspec.field(default_factory=dict)
     runs: list[Run] = msgspec.field(default_factory=list)
+    first_request: str = ""
     checkpoint: Checkpoint = Checkpoint()
     usage: Usage = Usage()
     counters: dict[str, Usage] = msgspec.field(default_factory=dict)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from durasess.interop import html
+from durasess.engine.types import Draft
+from durasess.interop import html, html_text
 from durasess.interop.html_picture import Axis
 from durasess.interop.html_shapes import CALLS, RUNS, SHAPES
 from durasess.interop.visible import HIDDEN
@@ -172,3 +173,19 @@ def test_browser_sees_the_same_elements_and_refuses_nothing(tmp_path: Path) -> N
     assert [tag for tag, _ in found.elements] == [tag for tag, _ in wanted.elements]
     assert found.broken == []
     assert "Content Security Policy" not in said and "CONSOLE" not in said
+
+
+def test_what_is_strong_and_what_is_code_is_shown_so() -> None:
+    said = "**all of `a` is** `**x**` and **b**, not 2**3**4, **\\n** or ** c **; **<i>**"
+    found = html_text.prose(said)
+    assert "<strong>b</strong>" in found and "<strong>&lt;i&gt;</strong>" in found
+    assert "<code>**x**</code>" in found and "2**3**4" in found and "** c **" in found
+    assert "**all of <code>a</code> is**" in found
+
+
+def test_session_is_told_without_what_is_empty_and_system_parts_as_text(tmp_path: Path) -> None:
+    parts = [{"type": "input_text", "text": "Be careful."}, {"type": "text", "text": "<b>"}]
+    path = exports.unchecked(tmp_path, Draft("system_message", {"name": "p", "content": parts}))
+    found = exported(html.write, path)
+    assert "Be careful." in found and "input_text" not in found and "&lt;b&gt;" in found
+    assert "custom_version" not in found and PageCheck(found).broken == []

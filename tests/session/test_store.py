@@ -15,6 +15,7 @@ from durasess import (
     StorageError,
     WorkspaceNotFoundError,
 )
+from durasess.session.state import RECENT_RUNS
 from tests.support.harness import begin_run, crash, in_process, store_at, types
 
 
@@ -283,3 +284,17 @@ def test_summary_shows_a_run_while_it_goes_on(store):
         assert seen.runs[-1].status == "running"
     crash(session)
     store.open("s").close()
+
+
+def test_title_that_nobody_gave_is_the_first_request_however_many_runs_came(tmp_path):
+    store = store_at(tmp_path)
+    with store.create("s") as session:
+        for number in range(RECENT_RUNS + 5):
+            with session.run(f"request {number}") as run:
+                run.assistant("done")
+        assert session.runs[0].request != "request 0"
+    assert store.list().rows[0].title == "request 0"
+    with store.open("s") as session:
+        assert session.state.first_request == "request 0"
+    store.rename("s", "mine")
+    assert store.list().rows[0].title == "mine"
