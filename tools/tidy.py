@@ -78,7 +78,9 @@ ENGINE_LEVELS = (
     frozenset(
         ["log", "recovery", "settle", "prune", "verify", "commit", "history", "create", "lifetime"]
     ),
-    frozenset(["repair", "branch", "ledger", "admission", "aftermath", "shared_log"]),
+    frozenset(
+        ["repair", "branch", "ledger", "admission", "aftermath", "shared_log", "snapshot_job"]
+    ),
     frozenset(["snapshotter", "drafting", "live", "turns"]),
     frozenset(["assembly", "outbox"]),
     frozenset(["writer"]),

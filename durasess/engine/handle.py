@@ -18,7 +18,7 @@ from durasess.engine.lock import busy_error
 from durasess.engine.opening import Opened, Options, open_for_sharing, open_for_writing
 from durasess.engine.receipt import Receipt
 from durasess.engine.recovery import Recovered
-from durasess.engine.snapshotter import SnapshotJob
+from durasess.engine.snapshot_job import SnapshotJob
 from durasess.engine.types import Recovery
 from durasess.engine.writer import Writer, closed_error
 from durasess.errors import (

@@ -16,26 +16,11 @@ from durasess.engine.ledger import Ledger
 from durasess.engine.log import Log
 from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered
+from durasess.engine.snapshot_job import SnapshotJob
 from durasess.engine.state import encode
 from durasess.errors import DurasessError, StorageError
 
 _ATTEMPTS = 3
-
-
-class SnapshotJob:
-    """A snapshot on its way; `ticket` is settled with its seq when it is in place."""
-
-    def __init__(
-        self, place: Place, segment: int, content: bytes, state_bytes: int, tail_bytes: int
-    ) -> None:
-        self.place = place
-        self.segment = segment
-        self.content = content
-        self.state_bytes = state_bytes
-        self.tail_bytes = tail_bytes
-        # Nobody can withdraw a job: it is claimed from the start.
-        self.ticket = Ticket(None)
-        self.ticket.claim()
 
 
 class Snapshotter:
@@ -85,12 +70,12 @@ class Snapshotter:
     @property
     def job(self) -> SnapshotJob | None:
         """The one under way: until it is settled, this process may still write its file."""
-        return self._job
+        return self._under_way()
 
     def abandon(self, then: Callable[[], None]) -> None:
         """Do `then` as soon as no job can touch a file any more."""
         self._abandoned = then
-        if self._job is None:
+        if self._under_way() is None:
             then()
 
     def grew(self, size: int) -> None:
@@ -101,7 +86,7 @@ class Snapshotter:
     def is_due(self) -> bool:
         """Every N events, but not while the tail is small against the last snapshot: a state that
         grows with the history would otherwise be rewritten again and again."""
-        if self._job is not None or self.tail_events < self._every:
+        if self.tail_events < self._every or self._under_way() is not None:
             return False
         return self.tail_bytes >= self._state_bytes
 
@@ -137,7 +122,7 @@ class Snapshotter:
     ) -> SnapshotJob | None:
         """Encode the state and hand the rest to a background job; the one that is under way when
         there is one, None when nothing happened since the last."""
-        if self._job is not None:
+        if self._under_way() is not None:
             return self._job
         if place.seq <= self.seq:
             return None
@@ -145,14 +130,40 @@ class Snapshotter:
         content = snapshot.document(place.seq, event_ids, encoded)
         if self._log.is_active:
             self._log.seal()
-        job = SnapshotJob(place, self._log.next_number, content, len(encoded), self.tail_bytes)
+        job = SnapshotJob(
+            place,
+            self._log.next_number,
+            content,
+            len(encoded),
+            self.tail_bytes,
+            self._see_to_it,
+        )
         self._job = job
         self.tail_bytes = self.tail_events = 0
         try:
-            self._scheduler.background(lambda: self._make(job))
+            self._start(job)
         except Exception as error:
             self._finish(job, None, error)
         return job
+
+    def _under_way(self) -> SnapshotJob | None:
+        """In the committer: the job that is not done, unless its thread is gone."""
+        job = self._job
+        if job is not None and job.is_lost():
+            self._finish(job, None, _died())
+        return self._job
+
+    def _start(self, job: SnapshotJob) -> None:
+        def make() -> None:
+            self._make(job)
+
+        job.starts(make)
+        self._scheduler.background(make)
+
+    def _see_to_it(self, job: SnapshotJob) -> None:
+        """In the thread of who waits."""
+        if job.is_lost():
+            self._hand_back(job, None, _died())
 
     def _make(self, job: SnapshotJob) -> None:
         """The slow part, beside the committer: touches only the temporary file."""
@@ -177,6 +188,7 @@ class Snapshotter:
             # Where memory is short for a moment, whoever closes would wait for this for ever.
             with contextlib.suppress(MemoryError):
                 self._hand_back(job, trailer, error)
+                job.is_handed_back = True
                 return
 
     def _hand_back(
@@ -249,3 +261,7 @@ class Snapshotter:
         )
         wrapped.__cause__ = error
         return wrapped
+
+
+def _died() -> BaseException:
+    return MemoryError("its thread ended before it could say how")

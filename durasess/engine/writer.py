@@ -28,7 +28,7 @@ from durasess.engine.fold import Fold
 from durasess.engine.outbox import Outbox
 from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered
-from durasess.engine.snapshotter import SnapshotJob
+from durasess.engine.snapshot_job import SnapshotJob
 from durasess.engine.types import Holder, LineError, Settings
 from durasess.errors import (
     DurasessError,
@@ -428,8 +428,9 @@ class Writer:
 
         Does nothing and returns the snapshot under way when there is one: wait for it first.
         """
-        if self._closed or self._snapshots.job is not None:
-            return self._snapshots.job
+        job = self._snapshots.job
+        if self._closed or job is not None:
+            return job
         try:
             if self.failure is None:
                 self.check_owner()
@@ -444,9 +445,10 @@ class Writer:
 
     def give_up(self) -> SnapshotJob | None:
         """Let go without sealing; the snapshot under way when there is one, as `finish` does."""
-        if self._snapshots.job is None:
+        job = self._snapshots.job
+        if job is None:
             self.release()
-        return self._snapshots.job
+        return job
 
     def lose(self) -> None:
         """Nobody has the handle any more: let go as soon as that is safe."""

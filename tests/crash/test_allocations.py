@@ -2,8 +2,7 @@
 failed, nothing acknowledged is lost, nothing is there twice, what may be there is called unknown,
 and no descriptor stays open.
 
-Snapshots are left out: what waits for one may wait for ever when its thread has no memory to say
-that it ended. One allocation at a time fails: an interpreter that can allocate nothing at all does
+One allocation at a time fails: an interpreter that can allocate nothing at all does
 not come out of its own exception handling. Extension modules that follow a null pointer end the
 process; that counts as a kill, and the session is looked at like after one. Run as a program, this
 file is the process that has no memory. The suite takes a sample, `DURASESS_TIER=full` every
@@ -27,7 +26,7 @@ from unittest import mock
 
 import pytest
 
-from durasess import DurasessError, Engine, FencedError, SessionFailedError
+from durasess import DurasessError, Engine, FencedError, SessionClosedError, SessionFailedError
 from durasess.engine.commit import InlineScheduler
 from durasess.session.opening import open_core
 from durasess.session.options import SessionOptions
@@ -114,7 +113,7 @@ class Trial:
         """The event once more with its id; on a new handle when this one has failed."""
         try:
             self.engine.append("n", 2, event_id="e2")
-        except (SessionFailedError, FencedError) as error:
+        except (SessionFailedError, FencedError, SessionClosedError) as error:
             self.engine.close()
             self.engine = self.opened()
             is_said = was_told or getattr(error, "unknown", None) or "is in the log" in str(error)
@@ -129,11 +128,15 @@ Call = Callable[[Trial], Callable[[], Any]]
 CALLS: dict[str, Call] = {
     "append": lambda one: lambda: one.engine.append("n", 2, event_id="e2"),
     "rotate": lambda one: one.engine.rotate,
+    "snapshot": lambda one: one.engine.snapshot,
+    "close": lambda one: one.engine.close,
     "blob": lambda one: lambda: one.engine.put_blob(b"blob"),
 }
 STRIDES = {
     "append": 2,
     "rotate": 3,
+    "snapshot": 5,
+    "close": 7,
     "blob": 2,
     "open": 61,
     "session": 61,

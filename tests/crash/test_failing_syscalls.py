@@ -12,9 +12,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import portalocker
 import pytest
@@ -100,13 +101,13 @@ def faults(case: Case) -> Iterator[str]:
                 yield f"{what}:when={nth}+"
 
 
-def problem(strace: list[str], path: Path, name: str, fault: str) -> str | None:
+def problem(strace: list[str], path: Path, name: str, fault: str, bug: str = "") -> str | None:
     """What is wrong with a process whose calls fail so."""
     # A launcher script in front of the interpreter would be traced too.
     python = os.path.realpath(sys.executable)
     inject = ["-e", f"trace={name}", "-e", f"inject={name}:{fault}"]
     done = subprocess.run(
-        [*strace, *inject, python, __file__, str(path)],
+        [*strace, *inject, python, __file__, str(path), bug],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         capture_output=True,
         text=True,
@@ -118,8 +119,11 @@ def problem(strace: list[str], path: Path, name: str, fault: str) -> str | None:
     if done.returncode or not done.stdout.startswith("{"):
         return f"it ended with {done.returncode}: {done.stderr[-300:]}"
     said = json.loads(done.stdout)
-    with opened(path) as engine:
-        found = list(engine.state)
+    try:
+        with opened(path) as engine:
+            found = list(engine.state)
+    except DurasessError as error:
+        return f"refused: {error!r}"
     if set(said["acked"]) - set(found):
         return f"acknowledged {said['acked']}, found {found}"
     if set(said["refused"]) & set(found):
@@ -142,5 +146,55 @@ def test_system_call_that_fails_loses_nothing(
     assert bad == []
 
 
+# -- the oracle has teeth -------------------------------------------------------------------
+
+
+def writes_are_taken_for_whole() -> Any:
+    """However many bytes the system took."""
+    original = RealFiles.write_at
+
+    def write_at(self: RealFiles, fd: int, data: bytes, offset: int) -> int:
+        with contextlib.suppress(OSError):
+            original(self, fd, data, offset)
+        return len(data)
+
+    return mock.patch.object(RealFiles, "write_at", write_at)
+
+
+def failed_rename_is_taken_for_done() -> Any:
+    original = RealFiles.replace
+
+    def replace(self: RealFiles, source: str, target: str) -> None:
+        with contextlib.suppress(OSError):
+            original(self, source, target)
+
+    return mock.patch.object(RealFiles, "replace", replace)
+
+
+BUGS: dict[str, tuple[Callable[[], Any], str, str]] = {
+    "a short write is taken for whole": (writes_are_taken_for_whole, "pwrite64", "retval=7"),
+    "a full disk is not told": (writes_are_taken_for_whole, "pwrite64", "error=ENOSPC"),
+    "a failed rename is taken for done": (failed_rename_is_taken_for_done, "rename", "error=EIO"),
+}
+"""A bug, the call that shows it, and how that is made to fail."""
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_planted_bug_is_found(tmp_path: Path, strace: list[str], bug: str) -> None:
+    _, name, fault = BUGS[bug]
+    calls = next(case.calls for case in CASES if case.name == name)
+    found = (
+        problem(strace, tmp_path / f"s{nth}", name, f"{fault}:when={nth}", bug)
+        for nth in range(1, calls + 1)
+    )
+    assert any(found)
+
+
+def main(path: str, bug: str) -> None:
+    """The process that is traced, with one bug or none."""
+    with BUGS[bug][0]() if bug else contextlib.nullcontext():
+        work(Path(path))
+
+
 if __name__ == "__main__":
-    work(Path(sys.argv[1]))
+    main(*sys.argv[1:])

@@ -8,6 +8,7 @@ points of the long calls, `DURASESS_TIER=full` all of them, and every opcode bes
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import json
@@ -20,10 +21,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from durasess import DurasessError, Engine, SessionLockedError, Store
+from durasess.engine import handle, live
+from durasess.session import call, call_operations
 from durasess.session.session import Session
 from tests.support.fault_sessions import untrue
 from tests.support.striking import Struck, struck
@@ -71,13 +75,15 @@ class Points:
         if not holds:
             self.bad.append(f"point {self.points}, {where}: {what}")
 
-    def expect_free(self, path: str, where: str) -> None:
-        """No thread stays and nobody has the lock."""
+    def expect_free(self, path: str, where: str) -> bool:
+        """No thread stays and nobody has the lock; whether that is so."""
+        before = len(self.bad)
         self.expect(not self._threads_left(), where, "a thread stays")
         try:
             opened(path).close()
         except SessionLockedError:
             self.expect(False, where, "the lock stays")
+        return len(self.bad) == before
 
     def _threads_left(self) -> bool:
         gc.collect()
@@ -101,7 +107,8 @@ def strike_open(points: Points) -> None:
         found = points.strike(functools.partial(opened, path))
         if found.result is not None:
             found.result.close()
-        points.expect_free(path, found.where)
+        if not points.expect_free(path, found.where):
+            break
 
 
 def strike_append(points: Points) -> None:
@@ -130,7 +137,8 @@ def strike_close(points: Points) -> None:
         engine.append("n", nth)
         found = points.strike(engine.close)
         engine.close()
-        points.expect_free(path, found.where)
+        if not points.expect_free(path, found.where):
+            break
         with opened(path) as again:
             points.expect(again.last_seq == 1, found.where, "the event is lost")
 
@@ -200,11 +208,53 @@ PROGRAMS = {
 STRIDES = {"open": 3, "append": 1, "snapshot": 1, "close": 5, "session": 41}
 
 
-def main(name: str, path: str, stride: str, anywhere: str) -> None:
+# -- the same with a bug ---------------------------------------------------------------------
+
+
+def opening_lets_go_of_nothing() -> Any:
+    return mock.patch.object(handle, "_release_in_committer", lambda scheduler, opened: None)
+
+
+def ids_are_forgotten() -> Any:
+    return mock.patch.object(live, "remember", lambda *what: None)
+
+
+def close_says_that_it_is_closed_at_once() -> Any:
+    original = Engine.close
+
+    def close(self: Engine) -> None:
+        if not getattr(self, "begun", False):
+            self.begun = True
+            original(self)
+
+    return mock.patch.object(Engine, "close", close)
+
+
+def unknown_is_told_as_failed() -> Any:
+    def failed(core: Any, asked: Any, reason: str, *, by: str) -> Any:
+        return call_operations.fail(core, asked, RuntimeError(reason))
+
+    return mock.patch.object(call.call_operations, "unknown", failed)
+
+
+BUGS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "an open that is interrupted lets go of nothing": ("open", opening_lets_go_of_nothing),
+    "an event id is forgotten": ("append", ids_are_forgotten),
+    "a close that is interrupted is taken for done": (
+        "close",
+        close_says_that_it_is_closed_at_once,
+    ),
+    "a call that is interrupted is told as failed": ("session", unknown_is_told_as_failed),
+}
+"""A bug, and the program that comes by it."""
+
+
+def main(name: str, path: str, stride: str, anywhere: str, bug: str = "") -> None:
     """One program; prints what was found."""
     warnings.simplefilter("ignore", ResourceWarning)
     points = Points(path, int(stride), anywhere == "anywhere")
-    PROGRAMS[name](points)
+    with BUGS[bug][1]() if bug else contextlib.nullcontext():
+        PROGRAMS[name](points)
     print(json.dumps({"points": points.points, "bad": points.bad}))
 
 
@@ -227,6 +277,14 @@ def test_interrupted_at_any_point_nothing_is_lost_or_there_twice(
     print(f"\n{name}: {report['points']} points")
     assert report["points"] > 20
     assert report["bad"] == []
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_planted_bug_is_found(tmp_path: Path, bug: str) -> None:
+    name = BUGS[bug][0]
+    report = in_a_child(name, tmp_path / "s", STRIDES[name], "signals", bug)
+    print(f"\n{bug}: {len(report['bad'])} of {report['points']} points")
+    assert report["bad"]
 
 
 if __name__ == "__main__":

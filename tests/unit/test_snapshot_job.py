@@ -1,0 +1,109 @@
+"""Whoever waits for a snapshot learns that its thread died, at whatever point it did (P4)."""
+
+import threading
+
+import pytest
+
+from durasess import Engine, StorageError
+from durasess.engine.commit import ThreadScheduler
+from durasess.engine.records import Place
+from durasess.engine.snapshot_job import SnapshotJob
+from durasess.engine.snapshotter import Snapshotter
+from tests.support.sessions import open_inline, outcome_of
+
+PATIENCE = 20
+
+
+class Dies(ThreadScheduler):
+    """The thread of each of the first `lives` jobs has no memory to begin."""
+
+    lives = 1
+
+    def background(self, job):
+        if self.lives:
+            self.lives -= 1
+            job = no_memory
+        return super().background(job)
+
+
+def no_memory():
+    """Ends without a word: an exception would only be a warning more."""
+
+
+def opened(path, **more):
+    return Engine.open(path, initial=list, apply=lambda state, event: [*state, event.data], **more)
+
+
+def ends(call):
+    """What it returned or raised; fails where it waits for ever."""
+    outcome = []
+    thread = threading.Thread(target=lambda: outcome.append(outcome_of(call)), daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert outcome, "it waits for ever"
+    return outcome[0]
+
+
+def test_snapshot_whose_thread_died_at_its_first_step_is_an_error_and_not_a_wait_for_ever(
+    tmp_path,
+):
+    engine = opened(tmp_path / "s1", scheduler=Dies(), snapshot_every=10**6)
+    engine.append("t", 1)
+    assert isinstance(ends(engine.snapshot), StorageError)
+    assert any("ended before it could say how" in notice for notice in engine.notices)
+    assert ends(engine.snapshot) == 1
+    assert ends(engine.close) is None
+
+
+def test_close_ends_when_the_thread_of_the_last_snapshot_died(tmp_path):
+    engine = opened(tmp_path / "s1", scheduler=Dies(), snapshot_every=10**6)
+    engine.append("t", 1)
+    assert ends(engine.close) is None
+    with opened(tmp_path / "s1") as again:
+        assert again.state == [1] and again.recovery.clean
+
+
+def test_snapshots_go_on_when_nobody_waited_for_the_one_that_died(tmp_path):
+    scheduler = Dies()
+    engine = opened(tmp_path / "s1", scheduler=scheduler, snapshot_every=2)
+    for n in range(40):
+        engine.append("t", n)
+        for thread in threading.enumerate():
+            if thread.name.endswith("-background"):
+                thread.join(PATIENCE)
+    assert scheduler.lives == 0
+    assert ends(engine.snapshot) == 40
+    ends(engine.close)
+    assert len(list((tmp_path / "s1").glob("snapshot*.zst"))) == 2
+
+
+def test_handle_that_is_given_up_does_not_wait_for_a_job_that_died(tmp_path, monkeypatch):
+    engine = open_inline(tmp_path / "s1", snapshot_every=1)
+    engine.append("t", 1)
+
+    def die(self, job):
+        raise MemoryError
+
+    monkeypatch.setattr(Snapshotter, "_make", die)
+    with pytest.raises(MemoryError) as died:
+        engine._scheduler.run_background()
+    del died
+    monkeypatch.undo()
+    engine.abandon()
+    with open_inline(tmp_path / "s1") as again:
+        assert again.state == [1]
+
+
+def test_job_is_lost_when_it_is_over_and_was_not_handed_back():
+    job = SnapshotJob(Place(1, 0), 1, b"", 0, 0, lambda job: None)
+    assert not job.is_lost()
+
+    def make():
+        pass
+
+    job.starts(make)
+    assert not job.is_lost()
+    del make
+    assert job.is_lost()
+    job.is_handed_back = True
+    assert not job.is_lost()
