@@ -133,7 +133,7 @@ def _cells(row: rows.Row, sizes: bool) -> tuple[str, ...]:
         _indent(row.depth) + row.session_id,
         shortened(row.title, _TITLE),
         _status(row),
-        stores.short_time(row.updated_at),
+        stores.short_time(row.active_at),
         number(row.runs),
         number(row.messages),
         number(int(_total(row.usage))),

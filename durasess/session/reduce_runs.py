@@ -24,6 +24,7 @@ from durasess.session.state import (
     ToolState,
     Usage,
 )
+from durasess.session.when import happened_at
 
 REQUEST_CHARACTERS = 200
 """Of a run's request that the state keeps; the message has all of it."""
@@ -41,7 +42,7 @@ def run_started(
     run = Run(
         run_id=event.run_id or f"run_{state.counts.runs + 1}",
         seq=event.seq,
-        started_at=event.ts,
+        started_at=happened_at(event),
         request=beginning(data.request),
         worker=data.worker,
         code_version=data.code_version,
@@ -174,7 +175,7 @@ def _ended(
     ended = replace(
         run,
         status=data.status,
-        finished_at=event.ts,
+        finished_at=happened_at(event),
         finished_seq=event.seq,
         error=data.error,
     )

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from durasess.engine.types import Event
-from durasess.session import events, reduce_calls, reduce_runs, reduce_session
+from durasess.session import events, reduce_calls, reduce_runs, reduce_session, when
 from durasess.session.custom import Custom
 from durasess.session.state import RESIDENT_MESSAGES, SessionState
 
@@ -43,6 +43,10 @@ class Reducer(msgspec.Struct, frozen=True, kw_only=True):
     def apply(self, state: SessionState, event: Event) -> SessionState:
         """The state after one event; the one before it is left as it is."""
         after = self._applied(state, event)
+        if event.type in when.TALK:
+            told = when.told(event.data)
+            if told != after.told_at:
+                after = replace(after, told_at=told)
         return replace(after, seq=event.seq, updated_at=event.ts)
 
     def _applied(self, state: SessionState, event: Event) -> SessionState:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from durasess.engine.types import Recovery
+from durasess.session import when
 from durasess.session.state import SessionState, ToolState
 
 _TITLE_CHARACTERS = 80
@@ -45,7 +46,9 @@ def summary(state: SessionState) -> dict[str, Any]:
     """What `meta.json` says of a session, so that a list reads nothing else."""
     meta = state.meta
     last = state.runs[-1] if state.runs else None
+    told = when.normalised(state.told_at)
     return {
+        **({"active_at": told} if told else {}),
         "title": meta.title or state.first_request[:_TITLE_CHARACTERS],
         "status": meta.status,
         "workspace": meta.workspace,

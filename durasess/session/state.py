@@ -248,13 +248,16 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
     and open ones. `operations`: operation id of a `once` that has a result or was abandoned → seq
     of that; `operations_left_out` more are in the log. `hidden`: ranges of seqs that were rewound,
     [first, last]. `counters`: the last cumulative counters of each source of usage.
-    `first_request` is the beginning of the first run's, which stands for a title that nobody gave.
+    `told_at` is when the newest part of an imported talk happened, as the foreign file says, "" for
+    one that was recorded here. `first_request` is the beginning of the first run's, which stands
+    for a title that nobody gave.
     `custom_version` is the version of the program's own events behind this state,
     `custom_state_version` that of `custom_state`.
     """
 
     seq: int = 0
     updated_at: str = ""
+    told_at: str = ""
     meta: Meta = Meta()
     system: list[SystemPart] = msgspec.field(default_factory=list)
     messages: list[Message] = msgspec.field(default_factory=list)

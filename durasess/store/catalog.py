@@ -84,7 +84,7 @@ class Catalog:
 
         Reads `meta.json` of each, and of those on the page the first bytes of the files that an
         opening begins with; a session that cannot be read is a marked row. Where a run has no end,
-        the kernel is asked whether its writer lives. `since` and `until` are about the last event;
+        the kernel is asked whether its writer lives. `since` and `until` are about `active_at`;
         `label` is `name` or `name=value`; `parent` "" is for those without one. `sizes` adds up the
         bytes of each session on the page. StorageError when the store cannot be read.
         """

@@ -19,6 +19,7 @@ from durasess.engine.types import Event
 from durasess.errors import DurasessError
 from durasess.session import usage
 from durasess.session.state import Usage
+from durasess.session.when import happened_at
 from durasess.store import reading, texts
 from durasess.store.index import Index
 from durasess.store.rows import Row
@@ -138,11 +139,18 @@ class _Fold:
         return seq, crc
 
     def _add(self, event: Event) -> None:
+        at = happened_at(event)
         if self._with_texts:
             for one in texts.texts(event, self._engine.read_blob):
                 self._db.execute(
                     "INSERT INTO texts(text, session_id, seq, ts, role) VALUES(?,?,?,?,?)",
-                    (_storable(one.text), self._row.session_id, event.seq, event.ts, one.role),
+                    (
+                        _storable(one.text),
+                        self._row.session_id,
+                        event.seq,
+                        at,
+                        one.role,
+                    ),
                 )
         data = event.data if isinstance(event.data, dict) else {}
         if event.type == "config_changed" and isinstance(data.get("config"), dict):
@@ -157,7 +165,7 @@ class _Fold:
             self._db.execute(
                 "INSERT OR REPLACE INTO runs VALUES(?,?,?,?,'','running','',NULL,?,?,0,0,0,0.0)",
                 (
-                    *(self._row.session_id, event.seq, event.run_id or "", event.ts),
+                    *(self._row.session_id, event.seq, event.run_id or "", happened_at(event)),
                     *(self.model, self.workspace),
                 ),
             )
@@ -169,6 +177,7 @@ class _Fold:
                 self._use(event, usage.from_data(found), _text(data.get("model")) or self.model)
 
     def _end_run(self, event: Event, data: dict[str, Any]) -> None:
+        ended_at = happened_at(event)
         for seq, started_at in self._db.execute(
             "SELECT seq, started_at FROM runs WHERE session_id=? AND status='running' "
             "ORDER BY seq DESC LIMIT 1",
@@ -178,8 +187,8 @@ class _Fold:
                 "UPDATE runs SET finished_at=?, status=?, error=?, seconds=? "
                 "WHERE session_id=? AND seq=?",
                 (
-                    *(event.ts, _text(data.get("status")), texts.shown(_text(data.get("error")))),
-                    *(_seconds(started_at, event.ts), self._row.session_id, seq),
+                    *(ended_at, _text(data.get("status")), texts.shown(_text(data.get("error")))),
+                    *(_seconds(started_at, ended_at), self._row.session_id, seq),
                 ),
             )
 
@@ -192,7 +201,7 @@ class _Fold:
             "INSERT INTO usage VALUES(?,?,?,?,?,?,?,?) ON CONFLICT DO UPDATE SET "
             "prompt=prompt+excluded.prompt, completion=completion+excluded.completion, "
             "total=total+excluded.total, cost=cost+excluded.cost",
-            (session_id, event.ts[:10], model, self.workspace, *amounts),
+            (session_id, happened_at(event)[:10], model, self.workspace, *amounts),
         )
         if event.run_id:
             self._db.execute(

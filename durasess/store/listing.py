@@ -32,7 +32,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list is asked for. `since` and `until` are about the last event; `label` is `name` or
+    """What a list is asked for. `since` and `until` are about `active_at`; `label` is `name` or
     `name=value`; `parent` a session id, "" for those without."""
 
     status: str | None = None
@@ -141,7 +141,7 @@ def _tree_page(disk: Files, root: str) -> _Page:
 def _key(sort: str) -> Callable[[Row], Any]:
     """The id makes the order of equals the same every time."""
     if sort == "activity":
-        return lambda row: (row.updated_at, row.session_id)
+        return lambda row: (row.active_at, row.session_id)
     if sort == "created":
         return lambda row: (row.created_at, row.session_id)
     if sort == "title":
@@ -177,7 +177,7 @@ def latest(disk: Files, root: str, workspace: str | os.PathLike[str] | None) -> 
 
 
 def _newness(row: Row) -> tuple[str, str]:
-    return row.updated_at, row.session_id
+    return row.active_at, row.session_id
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
@@ -199,7 +199,7 @@ def fits(row: Row, wanted: Wanted) -> bool:
     if wanted.label is not None and not _has_label(row, wanted.label):
         return False
     if wanted.since is not None or wanted.until is not None:
-        at = moment(row.updated_at)
+        at = moment(row.active_at)
         if at is None or (wanted.since is not None and at < wanted.since):
             return False
         if wanted.until is not None and at > wanted.until:

@@ -47,7 +47,7 @@ def find(disk: Files, root: str, text: str) -> str:
 
 
 def _ambiguous(root: str, text: str, candidates: list[Row]) -> SessionNotFoundError:
-    ordered = sorted(candidates, key=lambda row: row.updated_at, reverse=True)
+    ordered = sorted(candidates, key=lambda row: row.active_at, reverse=True)
     named = [f"{row.session_id} ({row.title:.40})" for row in ordered[:_CANDIDATES]]
     more = f" and {len(ordered) - len(named)} more" if len(ordered) > len(named) else ""
     return SessionNotFoundError(

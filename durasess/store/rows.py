@@ -22,8 +22,9 @@ MAX_BYTES = 65536
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One session. `updated_at` is the time of its last event as of seq `as_of`; `parent` is the
-    session that it works for, or with `parent_seq` the one that it was forked from there.
+    """One session. `updated_at` is the time of its last event as of seq `as_of`, `active_at` that
+    of what happened last: of an imported one when it happened, not when it was imported. `parent`
+    is the session that it works for, or with `parent_seq` the one that it was forked from there.
     `messages`, `calls` and `runs` count all that ever were, `open_calls` those of unknown outcome
     or waiting. `size_bytes` is None unless it was asked for. `problem` says why a marked one cannot
     be used.
@@ -46,6 +47,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     parent_seq: int = 0
     created_at: str = ""
     updated_at: str = ""
+    active_at: str = ""
     last_run: dict[str, Any] | None = None
     messages: int = 0
     calls: int = 0
@@ -156,13 +158,14 @@ def _row(found: meta.Meta, session_id: str, path: str) -> Row:
     }
     known.setdefault("created_at", found.created)
     known.setdefault("updated_at", found.updated)
+    known.setdefault("active_at", known["updated_at"])
     as_of = found.summary.seq if found.summary is not None else 0
     return Row(session_id=session_id, path=path, as_of=as_of, **known)
 
 
 _SHOWN: dict[str, Any] = {
     **dict.fromkeys(("title", "status", "workspace", "user_id", "model", "origin", "parent"), str),
-    **dict.fromkeys(("created_at", "updated_at"), str),
+    **dict.fromkeys(("created_at", "updated_at", "active_at"), str),
     **dict.fromkeys(("parent_seq", "messages", "calls", "runs", "open_calls"), int),
     **dict.fromkeys(("labels", "usage", "last_run"), dict),
     "pinned": bool,

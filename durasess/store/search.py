@@ -12,6 +12,7 @@ import msgspec
 from durasess.engine import paths
 from durasess.engine.files import Files
 from durasess.errors import DurasessError, StorageError
+from durasess.session.when import happened_at
 from durasess.store import holders, index, indexing, listing, reading, rows, texts
 from durasess.store.index import By, Group, IndexedRun, IndexUnusable
 from durasess.store.listing import Wanted
@@ -108,7 +109,7 @@ def _scan_one(row: Row, words: list[str], problems: dict[str, str]) -> Iterator[
                         session_id=row.session_id,
                         title=texts.shown(row.title),
                         seq=event.seq,
-                        ts=event.ts,
+                        ts=happened_at(event),
                         role=one.role,
                         excerpt=texts.excerpt(one.text, words),
                     )

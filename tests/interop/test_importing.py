@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import errno
 import json
 import os
@@ -535,3 +536,24 @@ def test_directory_that_cannot_be_read_is_reported(
     for importer in IMPORTERS.values():
         assert shut in list(importer.find(str(tmp_path / "foreign"), {}))
     assert list(places.files_below(str(tmp_path / "absent"), (".jsonl",))) == []
+
+
+def test_imported_session_stands_where_it_happened(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    lines = codex_turn("hello", "hi")
+    found = Imported(store, write(tmp_path / "rollout-1.jsonl", [codex_meta(), *lines]))
+    first, last = lines[0]["timestamp"], lines[-1]["timestamp"]
+    (row,) = store.list().rows
+    assert row.active_at[:19] == last[:19] and row.updated_at > row.active_at
+    assert store.list(since=row.updated_at).total == 0 and store.list(until=last).total == 1
+    (run,) = store.runs()
+    assert first[:19] <= run.started_at[:19] <= run.finished_at[:19] == last[:19]
+    assert [one.key for one in store.statistics("day")] == [last[:10]]
+    assert {hit.ts[:10] for hit in store.search("hello").hits} == {last[:10]}
+    # What is recorded here from now on happens now; it is no old session to remove either.
+    assert store.prune(older_than=datetime.timedelta(days=1)).sessions == ()
+    session_id = found.report.session_id
+    with store.open(session_id, workspace=tmp_path) as session, session.run("go on") as more:
+        more.assistant("yes")
+    (row,) = store.list().rows
+    assert row.active_at == row.updated_at
