@@ -39,9 +39,11 @@ def fork_drafts(state: SessionState, parent: str, parent_seq: int) -> list[Draft
 
 
 def _closed(call: ToolState, parent: str) -> list[Draft]:
-    if not call.started_seq:
+    if not call.started_seq and call.status != "uncertain":
         return [_recovery(call, "not_started", NOT_HERE)]
-    reason = f"{NOT_HERE}; it was started before the fork, in session {parent}"
+    # What was imported has calls of unknown outcome that nobody saw begin.
+    began = "it was started" if call.started_seq else "its outcome was not known"
+    reason = f"{NOT_HERE}; {began} before the fork, in session {parent}"
     if not call.detached:
         return [_recovery(call, "abandoned", reason)]
     return [] if call.status == "uncertain" else [_recovery(call, "uncertain", reason)]

@@ -557,3 +557,37 @@ def test_imported_session_stands_where_it_happened(tmp_path: Path) -> None:
         more.assistant("yes")
     (row,) = store.list().rows
     assert row.active_at == row.updated_at
+
+
+@pytest.mark.parametrize("name", ["codex", "pi", "claude-code"])
+def test_imported_session_is_forked_at_each_of_its_events(name: str, tmp_path: Path) -> None:
+    used = [claude_block("b", "a", "m1", claude_use(one), stop="tool_use") for one in ("c1", "c2")]
+    lines: dict[str, Lines] = {
+        "codex": [
+            *(codex_meta(), *codex_turn("hello", "hi"), codex_message("user", "more")),
+            *(codex_call("c1"), codex_call("c2"), codex_output("c2", "x")),
+        ],
+        "pi": [
+            *(PI_HEADER, pi_user("a", None, "hello"), pi_reply("b", "a", "hi", calls=("c1", "c2"))),
+            pi_result("c", "b", "c2", "x"),
+        ],
+        "claude-code": [
+            claude_user("a", None, "hello"),
+            *used,
+            claude_result("d", "b", "c2", "x"),
+        ],
+    }
+    store = Store(tmp_path / "store")
+    found = Imported(store, write(tmp_path / "rollout-1.jsonl", lines[name]))
+    with found.open() as session:
+        last = session.last_seq
+        before = list(session.open_calls)
+    assert [call.call_id for call in before] == ["c1"]
+    for seq in range(1, last + 1):
+        made = store.make_fork(found.report.session_id, at_seq=seq)
+        with store.open(made) as fork:
+            assert {call.status for call in fork.open_calls} <= {"not_started"}
+            fork.context().anthropic()
+    with store.open(made, mode="read") as fork:
+        (call,) = (one for one in fork.state.tool_states.values() if one.call_id == "c1")
+    assert call.decision == "abandoned" and "not known before the fork" in call.reason
