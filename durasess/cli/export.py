@@ -79,13 +79,15 @@ def add_to(verbs: options.Verbs) -> None:
         "--output",
         dest="output",
         metavar="FILE",
-        help="write this file, whole or not at all (default: standard output)",
+        help="write this file, whole or not at all (default, and -: standard output)",
     )
     options.add_show_secrets(parser)
 
 
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Export a session."""
+    if chosen.output == "-":
+        chosen.output = None
     if chosen.json and chosen.output is None:
         raise options.UsageError("--json reports on a file that is written; give one: -o FILE.")
     directory = stores.session_directory(chosen)

@@ -46,7 +46,7 @@ def refuse_pinned(row: rows.Row, *, even_pinned: bool) -> None:
     )
     raise EventRejectedError(
         f"{row.path}: {reason}. Nothing was deleted; unpin it first, or say that pinned ones may "
-        "go too.",
+        "go too (even_pinned, --even-pinned).",
         path=row.path,
     )
 

@@ -136,3 +136,11 @@ def test_page_is_utf_8_whatever_the_output_is(tmp_path: Path) -> None:
         check=True,
     )
     assert "größe 東京" in done.stdout.decode("utf-8")
+
+
+def test_dash_is_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = exports.unchecked(tmp_path)
+    assert main(["export", path]) == 0
+    whole = capsys.readouterr().out
+    assert main(["export", path, "-o", "-"]) == 0
+    assert capsys.readouterr().out == whole and not Path("-").exists()
