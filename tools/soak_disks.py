@@ -1,4 +1,4 @@
-"""The long runs that need a real kernel: power cuts, kills of writers."""
+"""The long runs that need a real kernel: power cuts, kills of writers, block images."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 from tools.soak_crash import Found
 
 # By name, because tests are not typed like the package.
+block_images: Any = importlib.import_module("tests.support.block_images")
 cut_lab: Any = importlib.import_module("tests.support.cut_lab")
 
 
@@ -35,7 +36,18 @@ def kills(seed: int) -> Found:
     return Found(totals.rounds, list(totals.problems))
 
 
+def images(name: str) -> Callable[[int], Found]:
+    """Block images without some of the newest writes, of one plan for each seed."""
+
+    def run(seed: int) -> Found:
+        totals = block_images.run(name, seed, _here())
+        return Found(totals.images, list(totals.problems))
+
+    return run
+
+
 METHODS: dict[str, Callable[[int], Found]] = {
     "kills": kills,
     **{f"cuts-{name}": power_cuts(name) for name in cut_lab.KINDS},
+    **{f"images-{name}": images(name) for name in block_images.KINDS},
 }

@@ -71,7 +71,7 @@ class Oracle:
     def problems(self, state: CrashState, *, depth: int = 1) -> list[str]:
         """Everything that is wrong with what recovery makes of this tree; `depth` counts the
         crashes before it."""
-        view = _view_key(state)
+        view = view_key(state)
         moment = state.mark or Moment()
         verdict = self._verdicts.get((view, identity(moment)))
         if verdict is None:
@@ -418,7 +418,8 @@ def _key_without_quarantine(tree: Tree) -> int:
     return key
 
 
-def _view_key(state: CrashState) -> int:
+def view_key(state: CrashState) -> int:
+    """Names a tree without the contents that recovery never reads."""
     key = state.key
     for path, content in state.tree.items():
         if content and _is_never_read(path):

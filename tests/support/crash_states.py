@@ -33,7 +33,7 @@ from durasess.engine.types import FILLER
 from tests.support.sim_files import DIRECTORY, ROOT, Op, Tree, apply_write
 
 SECTOR = 512
-CLEARED = (SECTOR, 4096)
+CLEARED = (SECTOR, 1024, 4096)
 """Up to a multiple of these a file that is made shorter is cleared."""
 
 BARRIERS = frozenset(["sync", "sync_dir", "syncfail"])

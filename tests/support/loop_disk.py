@@ -75,6 +75,13 @@ def unmount(target: str) -> None:
         time.sleep(0.001)
 
 
+def sync_all(fd: int) -> None:
+    """syncfs: everything that is dirty on this file system."""
+    if _libc.syncfs(fd):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
 class LoopDisk:
     """`root` is where it is mounted. `image` may be a file that lies elsewhere already."""
 
