@@ -35,3 +35,15 @@ def working_strace() -> list[str]:
     if subprocess.run(probe, capture_output=True).returncode:
         unavailable("strace cannot trace here")
     return command
+
+
+def attaching_strace() -> None:
+    """Skip where strace may not attach to a process that runs already."""
+    working_strace()
+    with subprocess.Popen(["sleep", "30"]) as sleeper:
+        attach = ["strace", "-p", str(sleeper.pid), "-o", os.devnull]
+        with subprocess.Popen(attach, stderr=subprocess.PIPE, text=True) as strace:
+            said = strace.stderr.readline() if strace.stderr else ""
+            sleeper.kill()
+    if "attached" not in said:
+        unavailable(f"strace cannot attach here: {said.strip()}")
