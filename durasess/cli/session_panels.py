@@ -188,7 +188,11 @@ def _tree(shown: SessionLook) -> Branch:
 def _loose(shown: SessionLook, children: dict[str, Child]) -> list[Branch]:
     calls = [*shown.other_calls, *(call for run in shown.runs for call in run.calls)]
     placed = {call.child for call in calls}
-    return [_child(one) for name, one in children.items() if name not in placed]
+    loose = [_child(one) for name, one in children.items() if name not in placed]
+    if shown.children_left_out:
+        older = f"… {number(shown.children_left_out)} that ended before"
+        loose.insert(0, Branch(older, "in the log, and sessions of the store", "dim"))
+    return loose
 
 
 def _run(run: RunLook, children: dict[str, Child]) -> Branch:

@@ -99,6 +99,7 @@ class SessionLook(msgspec.Struct, frozen=True, kw_only=True):
     other_calls: list[CallLook]
     open_calls: list[str]
     children: list[Child]
+    children_left_out: int
     checkpoint: Checkpoint
     task: Task
     compactions: list[Compaction]
@@ -172,6 +173,7 @@ class View:
             other_calls=runs.other_calls,
             open_calls=[call.key for call in calls if call.is_open],
             children=list(state.children.values()),
+            children_left_out=state.children_left_out,
             checkpoint=state.checkpoint,
             task=state.task,
             compactions=state.compactions,

@@ -16,6 +16,7 @@ from durasess.session.pairing import detached_key, find_call
 from durasess.session.residency import with_result
 from durasess.session.state import (
     ANSWERABLE_CALLS,
+    CHILDREN_KEPT,
     OPERATIONS_KEPT,
     CallStatus,
     Child,
@@ -214,5 +215,12 @@ def child_finished(
     child = state.children.get(data.session_id)
     if child is None:
         return _orphan(state)
-    ended = replace(child, status=data.status, result=data.result)
-    return replace(state, children={**state.children, data.session_id: ended})
+    children = {
+        **state.children,
+        data.session_id: replace(child, status=data.status, result=data.result),
+    }
+    ended = [name for name, one in children.items() if one.status != "running"]
+    left = ended[: max(len(ended) - CHILDREN_KEPT, 0)]
+    for name in left:
+        del children[name]
+    return replace(state, children=children, children_left_out=state.children_left_out + len(left))

@@ -23,6 +23,9 @@ COMPACTIONS_KEPT = 16
 OPERATIONS_KEPT = 4096
 """Operation ids of `once` that are kept; older ones are looked up in the log."""
 
+CHILDREN_KEPT = 64
+"""Children that ended, kept beside those that work; all of them are in the log and in the store."""
+
 SessionStatus = Literal["active", "completed", "archived"]
 RunStatus = Literal["running", "succeeded", "failed", "cancelled", "interrupted"]
 CallStatus = Literal[
@@ -245,7 +248,8 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
     `seq` and `updated_at` are of the last event. `messages`: the newest of those that count (live:
     after the last compaction, not rewound); live ones that are only in the log have seqs from
     `older_since` on, 0 when there are none. `tool_states`: calls by key, those of resident messages
-    and open ones. `operations`: operation id of a `once` that has a result or was abandoned → seq
+    and open ones. `children`: those that work and the newest that ended, `children_left_out` more
+    are in the log. `operations`: operation id of a `once` that has a result or was abandoned → seq
     of that; `operations_left_out` more are in the log. `hidden`: ranges of seqs that were rewound,
     [first, last]. `counters`: the last cumulative counters of each source of usage.
     `told_at` is when the newest part of an imported talk happened, as the foreign file says, "" for
@@ -274,6 +278,7 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
     custom_version: int = 1
     task: Task = Task()
     children: dict[str, Child] = msgspec.field(default_factory=dict)
+    children_left_out: int = 0
     operations: dict[str, int] = msgspec.field(default_factory=dict)
     operations_left_out: int = 0
     compactions: list[Compaction] = msgspec.field(default_factory=list)

@@ -22,6 +22,9 @@ from durasess.session.state import OPEN_CALLS, SessionState, ToolState
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,127}")
 
+COUNTERS_MOST = 1024
+"""Sources of cumulative counters; what was counted of a forgotten one would count twice."""
+
 _FIRST = frozenset(["session_created", "workspace_bound", "config_changed", "system_message"])
 """What a session is made with, in one batch."""
 
@@ -124,6 +127,11 @@ def _assistant_message(state: SessionState, draft: Draft, data: events.Assistant
 def _usage_recorded(state: SessionState, draft: Draft, data: events.UsageRecorded) -> None:
     _check_numbers("usage", data.usage)
     _check_numbers("counters", data.counters)
+    if data.source and data.source not in state.counters and len(state.counters) >= COUNTERS_MOST:
+        refuse(
+            f"the session has {COUNTERS_MOST} counters, {data.source!r:.80} is one more",
+            "name a counter after what reports it, not after a run or a call",
+        )
     before = state.counters.get(data.source)
     counters = usage.from_data(data.counters)
     since = usage.since(counters, before) if before is not None else counters

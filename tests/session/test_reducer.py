@@ -4,7 +4,7 @@ import pytest
 
 from durasess.session import events
 from durasess.session.reducer import Reducer
-from durasess.session.state import Usage
+from durasess.session.state import CHILDREN_KEPT, Usage
 from tests.support.harness import encoded, fold, numbered, reply, state_after
 
 CREATED = ("session_created", {"title": "t", "labels": {"a": "b"}, "user_id": "u"})
@@ -369,3 +369,16 @@ def test_ids_of_once_are_bounded_and_counted(monkeypatch):
         said.append(("tool_result", {"key": f"once:o{n}", "output": n}))
     state = state_after(*said)
     assert (list(state.operations), state.operations_left_out) == (["o2", "o3", "o4"], 2)
+
+
+def test_children_that_ended_are_kept_by_number_and_those_that_work_all():
+    said = [("session_created", {})]
+    for number in range(CHILDREN_KEPT + 10):
+        said.append(("child_started", {"session_id": f"k{number}"}))
+        if number > 2:
+            said.append(("child_finished", {"session_id": f"k{number}", "status": "succeeded"}))
+    state = state_after(*said)
+    assert len(state.children) == CHILDREN_KEPT + 3 and state.children_left_out == 7
+    assert list(state.children)[:4] == ["k0", "k1", "k2", "k10"]
+    again = state_after(*said, ("child_finished", {"session_id": "k3", "status": "failed"}))
+    assert again.counts.orphans == 1 and again.children == state.children

@@ -1,7 +1,11 @@
 """Cumulative counters → deltas, also where a counter began anew."""
 
+import pytest
+
+from durasess import EventRejectedError
 from durasess.session import usage
 from durasess.session.state import Usage
+from tests.support.harness import store_at
 
 
 def test_counter_that_went_on_gives_the_difference():
@@ -15,3 +19,14 @@ def test_counter_that_went_down_has_begun_anew_and_gives_all_of_it():
 def test_each_counter_is_judged_by_itself():
     now, before = Usage(prompt=3, completion=9), Usage(prompt=9, completion=4)
     assert usage.since(now, before) == Usage(3, 5)
+
+
+def test_counters_are_so_many_and_one_more_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("durasess.session.validation.COUNTERS_MOST", 3)
+    with store_at(tmp_path).create("s") as session, session.run("go") as run:
+        for number in range(3):
+            run.usage({"prompt_tokens": 5}, counter=f"c{number}")
+        with pytest.raises(EventRejectedError, match="3 counters"):
+            run.usage({"prompt_tokens": 5}, counter="c3")
+        run.usage({"prompt_tokens": 7}, counter="c0")
+        assert session.usage.prompt == 17
