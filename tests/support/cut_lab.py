@@ -89,7 +89,7 @@ class Silence(Exception):
 def listen(workers: Sequence[Worker], lines: int) -> None:
     """Until they said so many lines together."""
     wanted = sum(len(worker.said) for worker in workers) + lines
-    # Seconds of silence are counted, not the clock: a lab that is stopped for a while hears nothing.
+    # Seconds of silence are counted, not the clock: a lab may be stopped for a while.
     silent = 0
     with selectors.DefaultSelector() as selector:
         for worker in workers:

@@ -17,6 +17,7 @@ Calls of one thread are numbered 1, 2, 3 … and each is made when the one befor
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import logging
 import os
@@ -138,6 +139,7 @@ def _live(job: Job, voice: Voice) -> None:
     try:
         # What the parent had blocked or handled is not the worker's.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _die_with_parent()
         # After a power cut every call fails, and each would be told of.
         logging.disable(logging.CRITICAL)
         with job.breaks():
@@ -148,6 +150,12 @@ def _live(job: Job, voice: Voice) -> None:
         voice("failed", traceback.format_exc()[-3000:])
     finally:
         os._exit(0)
+
+
+def _die_with_parent() -> None:
+    """Nobody would stop it otherwise."""
+    set_death_signal = 1
+    ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
 
 
 @contextlib.contextmanager
