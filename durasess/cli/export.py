@@ -79,7 +79,7 @@ def add_to(verbs: options.Verbs) -> None:
         "--output",
         dest="output",
         metavar="FILE",
-        help="write this file, whole or not at all (default, and -: standard output)",
+        help="write this file, whole or not at all (default, as with a dash: standard output)",
     )
     options.add_show_secrets(parser)
 

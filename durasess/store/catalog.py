@@ -180,6 +180,11 @@ class Catalog:
         """Give the session another title."""
         changing.change(self._at(session_id), self._options, title=title)
 
+    def rewind(self, session_id: str, *, to: int) -> None:
+        """What was said behind seq `to` does not count any more; nothing is deleted.
+        EventRejectedError when there is no such seq before the last one, or a run has no end."""
+        changing.rewind(self._at(session_id), self._options, to=to)
+
     def archive(self, session_id: str) -> None:
         """Put it away: it takes no run, and `latest` passes it over."""
         changing.change(self._at(session_id), self._options, status="archived")

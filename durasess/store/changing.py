@@ -53,6 +53,11 @@ def change(
     amend(path, options, drafts)
 
 
+def rewind(path: str, options: SessionOptions, *, to: int) -> None:
+    """Take back what was said behind seq `to` in a closed session. Raises as `change`."""
+    amend(path, options, lambda state: [draft(events.Rewound(to=to))])
+
+
 def move_workspace(
     disk: Files, root: str, old: str, new: str, options: SessionOptions, *, dry_run: bool
 ) -> list[Moved]:

@@ -1,4 +1,5 @@
-"""The verbs that change sessions as a whole: fork, rename, archive, pin, delete, gc, move, pack."""
+"""The verbs that change sessions as a whole: fork, rewind, rename, archive, pin, delete, gc, move,
+pack."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from durasess import Store
+from durasess import EventRejectedError, Store
 from durasess.cli.main import main
 from tests.support import stores
 from tests.support.sessions import unchanged
@@ -149,3 +150,34 @@ def test_file_that_is_no_packed_session_is_status_1(
 ) -> None:
     (tmp_path / "x.zip").write_text("text")
     assert main(["unpack", str(tmp_path / "x.zip"), "--store", str(tmp_path / "store")]) == 1
+
+
+def test_rewind_says_what_it_takes_back_and_does_it_when_told(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with store.open("a0") as session:
+        stores.say(session, "more")
+        last = session.last_seq
+    before = stores.events_of(store, "a0")
+    with unchanged(store.path):
+        planned = report(capsys, "rewind", "a0", "--to", "4", "--store", store.path)
+    assert planned == {"session_id": "a0", "to": 4, "messages": 2, "applied": False}
+    assert main(["rewind", "a0", "--to", "4", "--store", store.path, "--apply"]) == 0
+    assert "2 messages behind seq 4 do not count any more" in capsys.readouterr().out
+    with store.open("a0", mode="read") as session:
+        assert [one.content for one in session.history()] == ["hello 0", "done"]
+    after = stores.events_of(store, "a0")
+    assert after[:last] == before and [one.type for one in after[last:]] == ["rewound"]
+
+
+def test_rewind_to_an_unknown_seq_or_of_an_open_session_is_refused(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with unchanged(store.path):
+        for to in ("99", "5"):
+            assert main(["rewind", "a0", "--to", to, "--store", store.path, "--apply"]) == 2
+    with pytest.raises(EventRejectedError, match="not before the last event"):
+        store.rewind("a0", to=99)
+    with store.open("a0"):
+        assert main(["rewind", "a0", "--to", "2", "--store", store.path, "--apply"]) == 3
+    assert "open for writing" in capsys.readouterr().err

@@ -17,7 +17,7 @@ from tests.support import stores
 OF_A_STORE = ["list", "search", "runs", "gc", "move", "doctor", "import", "unpack"]
 OF_A_SESSION = [
     *("inspect", "verify", "repair", "tail", "prune", "export"),
-    *("fork", "rename", "archive", "pin", "delete", "pack"),
+    *("fork", "rewind", "rename", "archive", "pin", "delete", "pack"),
 ]
 MORE = {
     "search": ["hello"],
@@ -156,7 +156,7 @@ def test_directory_with_the_name_of_a_session_does_not_hide_it(
 def test_session_that_is_not_there_is_named_with_every_place_that_was_looked_at(
     verb: str, store: Store, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    more = {"rename": ["x"], "pack": ["x.zip"]}.get(verb, [])
+    more = {"rename": ["x"], "pack": ["x.zip"], "rewind": ["--to", "1"]}.get(verb, [])
     assert main([verb, "third", *more]) == 3
     said = capsys.readouterr().err
     assert str(tmp_path / "elsewhere" / "third") in said and str(tmp_path / "absent") in said
