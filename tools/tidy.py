@@ -71,7 +71,9 @@ ENGINE_LEVELS = (
     frozenset(["types", "paths", "disk"]),
     frozenset(["files", "codec", "frames", "values", "patience"]),
     frozenset(["publishing", "state", "records"]),
-    frozenset(["lock", "meta", "segment", "snapshot", "torn", "receipt", "quarantine", "feeds"]),
+    frozenset(
+        ["lock", "meta", "segment", "snapshot", "torn", "receipt", "quarantine", "feeds", "scratch"]
+    ),
     frozenset(["scan", "fold", "workers", "blobs"]),
     frozenset(["survey"]),
     frozenset(["walk"]),

@@ -26,6 +26,7 @@ LOCK = "lock"
 QUARANTINE = "quarantine"
 WORKERS = "workers"
 BLOBS = "blobs"
+SCRATCH = "import.tmp"
 TMP = ".tmp"
 
 MAX_SEGMENT = 10**15

@@ -38,7 +38,7 @@ class Conversation:
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
-        self.tree = Tree()
+        self.tree = Tree(lines.scratch)
         self.timeline = Timeline()
         self._reply: Reply | None = None
         self._counted: OrderedDict[str, None] = OrderedDict()

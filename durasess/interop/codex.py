@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from durasess.interop import codex_items, codex_shown, places
+from durasess.interop.aside import Numbers
 from durasess.interop.codex_rollout import Rollout
 from durasess.interop.importer import (
     End,
@@ -68,7 +69,7 @@ class Codex:
 
     def read(self, lines: Lines) -> Iterator[Mapped]:
         """A reply's items are held back until it is whole, shown messages until their turn ends."""
-        rollout = Rollout(lines.decoded)
+        rollout = Rollout(lines.decoded, Numbers(lines.scratch))
         for line in lines:
             if isinstance(line, End):
                 yield from rollout.end()

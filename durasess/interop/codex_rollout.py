@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from durasess.engine.types import Draft
+from durasess.interop.aside import Numbers
 from durasess.interop.codex_reply import Decoded, Reply
 from durasess.interop.importer import Line, Mapped, Taken, between, kept, text, texts
 from durasess.interop.timeline import Timeline
@@ -36,14 +37,14 @@ class Rollout:
     `provider` what was said last, `error` is that of the open turn.
     """
 
-    def __init__(self, decoded: Decoded) -> None:
+    def __init__(self, decoded: Decoded, turns: Numbers) -> None:
         self.decoded = decoded
         self.timeline = Timeline()
         self.reply: Reply | None = None
         self.waiting: dict[_Said, Mapped] = {}
         self.said: Counter[_Said] = Counter()
         self.speakers: set[str] = set()
-        self.turns: list[int] = []
+        self.turns = turns
         self.config: dict[str, Any] = {}
         self.workspace = ""
         self.counters = Usage()

@@ -90,11 +90,13 @@ def _rolled_back(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
     yield from rollout.end_turn()
     at = rollout.start(line)
     count = payload.get("num_turns")
-    if not isinstance(count, int) or count < 1 or not rollout.turns:
+    turns = rollout.turns
+    if not isinstance(count, int) or count < 1 or not len(turns):
         yield rollout.aside(line, "a rollback of no turns")
         return
-    before = rollout.turns[-min(count, len(rollout.turns))]
-    del rollout.turns[-count:]
+    left = max(len(turns) - count, 0)
+    before = turns[left]
+    turns.cut(left)
     drafts = rollout.timeline.end(at)
     drafts.append(rollout.timeline.event("rewound", {"to": AtLine(before)}, at))
     yield Mapped(line, drafts)

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from durasess.engine.scratch import Scratch
 from durasess.engine.types import Draft
 
 Disposition = Literal["mapped", "kept", "reported"]
@@ -112,7 +113,9 @@ class Identity(msgspec.Struct, kw_only=True):
 
 class Lines(Protocol):
     """The lines of one foreign file, in order, with an End where an earlier import ended and at the
-    end."""
+    end. What an importer remembers of each is set aside in `scratch` (aside.py)."""
+
+    scratch: Scratch
 
     def __iter__(self) -> Iterator[Line | End]: ...
 
@@ -140,7 +143,7 @@ class Importer(Protocol):
 
     def read(self, lines: Lines) -> Iterator[Mapped]:
         """One Mapped for each line, each as soon as what it means is known. The same lines and Ends
-        give the same again. Memory does not grow with the file but for some bytes a line."""
+        give the same again. Memory does not grow with the file."""
 
 
 def text(value: Any) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from durasess.engine import codec
 from durasess.engine.files import RealFiles
+from durasess.engine.scratch import Scratch
 from durasess.errors import DurasessError, EventRejectedError, StorageError
 from durasess.interop.decoding import Decoding
 from durasess.interop.formats import IMPORTERS
@@ -137,6 +138,7 @@ def _import(
         foreign_id=identity.foreign_id,
     )
     core, options = store.open_for_import(report.session_id)
+    scratch = Scratch(RealFiles(), core.engine.path)
     try:
         before = position_of(core)
         report.conflict = _conflict(core, file, before)
@@ -152,18 +154,20 @@ def _import(
             blob_bytes=options.blob_bytes,
             tally=tally,
             decoding=decoding,
+            scratch=scratch,
         )
         if before is None:
             parent = session_id_for(importer, identity.parent) if identity.parent else ""
             recording.begin(identity, custom_version=options.custom.version, parent=parent)
         ends = frozenset(before.ends if before is not None else ())
-        source = Source(file, decoding, ends)
+        source = Source(file, decoding, ends, scratch)
         with codec.bulk():
             _read(source, importer, recording, before, report)
         core.engine.flush()
         report.uncertain = _uncertain(core)
         return report
     finally:
+        scratch.close()
         core.engine.close()
 
 

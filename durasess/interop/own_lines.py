@@ -10,9 +10,11 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from durasess.engine.scratch import Scratch
 from durasess.engine.types import Draft, Event
 from durasess.errors import DurasessError
 from durasess.interop import jsonl, places
+from durasess.interop.aside import Numbers
 from durasess.interop.importer import (
     AtLine,
     End,
@@ -66,7 +68,7 @@ class OwnLines:
 
     def read(self, lines: Lines) -> Iterator[Mapped]:
         """One event for each line that is one."""
-        reading = _Reading()
+        reading = _Reading(lines.scratch)
         for line in lines:
             if isinstance(line, End):
                 continue
@@ -74,10 +76,10 @@ class OwnLines:
 
 
 class _Reading:
-    def __init__(self) -> None:
+    def __init__(self, scratch: Scratch) -> None:
         self._schema = events.SCHEMA_VERSION
-        self._seqs: list[int] = []
-        self._lines: list[int] = []
+        self._seqs = Numbers(scratch)
+        self._lines = Numbers(scratch)
 
     def mapped(self, line: Line) -> Mapped:
         item = line.item

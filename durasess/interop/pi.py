@@ -81,7 +81,7 @@ class Pi:
 class _Reading:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
-        self._tree = Tree()
+        self._tree = Tree(lines.scratch)
         self._entries = Entries(self._tree)
 
     def end(self) -> Iterator[Mapped]:

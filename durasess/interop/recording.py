@@ -6,7 +6,6 @@ happened in between.
 
 from __future__ import annotations
 
-from array import array
 from typing import Any
 
 import msgspec
@@ -14,8 +13,10 @@ import msgspec
 from durasess.engine import codec
 from durasess.engine.admission import Prepared
 from durasess.engine.drafting import Encoded
+from durasess.engine.scratch import Scratch
 from durasess.engine.types import Draft
 from durasess.errors import EventRejectedError
+from durasess.interop.aside import Numbers
 from durasess.interop.beside import (
     FOREIGN,
     entry_of,
@@ -82,7 +83,14 @@ class Recording:
     which a value is stored out of line."""
 
     def __init__(
-        self, core: Core, format: str, *, blob_bytes: int, tally: Tally, decoding: Decoding
+        self,
+        core: Core,
+        format: str,
+        *,
+        blob_bytes: int,
+        tally: Tally,
+        decoding: Decoding,
+        scratch: Scratch,
     ) -> None:
         self._decoding = decoding
         self._engine = core.engine
@@ -94,7 +102,7 @@ class Recording:
         self._newest: _Waiting | None = None
         self._bytes = 0
         self._next_seq = core.engine.last_seq + 1
-        self._seqs = array("Q", [0])
+        self._seqs = Numbers(scratch)
         self._knows_log = core.engine.last_seq == 0
 
     @property
@@ -188,10 +196,11 @@ class Recording:
     # -- where lines are in the log ---------------------------------------------------------
 
     def _set_seq(self, line: int, seq: int) -> None:
-        missing = line + 1 - len(self._seqs)
-        if missing > 0:
-            self._seqs.extend([0] * missing)
-        self._seqs[line] = seq
+        """`seq` is the newest event of the line."""
+        seqs = self._seqs
+        while len(seqs) <= line:
+            seqs.append(0)
+        seqs[line] = seq
 
     def _seq_of(self, line: int) -> int:
         """The newest event of a line, or of the nearest before it that has one."""
@@ -203,17 +212,13 @@ class Recording:
         return self._seqs[line]
 
     def _read_log(self) -> None:
-        """What earlier imports wrote."""
+        """What earlier imports wrote. What waits here to be written is newer."""
         self._knows_log = True
-        newer = list(enumerate(self._seqs))
         for event in self._engine.events():
-            if event.seq == 1:
-                self._set_seq(0, 1)
-            for entry in foreign_entries(event.data):
-                self._set_seq(entry["line"], event.seq)
-        for line, seq in newer:
-            if seq:
-                self._set_seq(line, seq)
+            lines = [one["line"] for one in foreign_entries(event.data)]
+            for line in [0, *lines] if event.seq == 1 else lines:
+                if line >= len(self._seqs) or self._seqs[line] < event.seq:
+                    self._set_seq(line, event.seq)
 
     # -- writing ----------------------------------------------------------------------------
 
@@ -247,7 +252,9 @@ class Recording:
         data, beside = draft.data, b""
         if self._blob_bytes and waiting.size > self._blob_bytes:
             # It is that of its lines, so nothing in a smaller one can be large.
-            data = self._small(with_entries(data, entries))
+            data = out_of_line.store_large(
+                with_entries(data, entries), self._engine.put_blob, threshold=self._blob_bytes
+            )
         elif entries and draft.type in events.TYPES:
             beside = _BESIDE % codec.encode(entries)
         else:
@@ -256,14 +263,10 @@ class Recording:
             draft.type, codec.encode(data), beside, draft.run_id, draft.call_id, draft.event_id
         )
 
-    def _small(self, data: Any) -> Any:
-        return out_of_line.store_large(data, self._engine.put_blob, threshold=self._blob_bytes)
-
     def _checked(self, waiting: _Waiting) -> Encoded:
         draft, origins = waiting.draft, waiting.origins
         problem = problem_of(with_entries(draft.data, waiting.entries))
         if problem is None:
-            # Not its data is at fault.
             return self._encoded(waiting)
         data: dict[str, Any] = {"format": self._format, "disposition": "reported"}
         data["import_note"] = problem

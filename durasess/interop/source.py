@@ -5,14 +5,15 @@ A line ends at a line feed and nowhere else. What its bytes mean is in decoding.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from durasess.engine import codec, frames
 from durasess.engine.files import Files
+from durasess.engine.scratch import Scratch
 from durasess.engine.types import LineError
 from durasess.errors import StorageError
+from durasess.interop.aside import Numbers
 from durasess.interop.decoding import Decoding
 from durasess.interop.importer import End, Line
 from durasess.interop.suspects import suspects
@@ -125,7 +126,10 @@ class Source:
     `problem` says why the file could not be read to its end.
     """
 
-    def __init__(self, file: ForeignFile, decode: Decoding, ends: frozenset[int]) -> None:
+    def __init__(
+        self, file: ForeignFile, decode: Decoding, ends: frozenset[int], scratch: Scratch
+    ) -> None:
+        self.scratch = scratch
         self._file = file
         self._decode = decode
         self._ends = ends
@@ -133,7 +137,7 @@ class Source:
         self._hashed = 0
         self._block = b""
         self._begin = 0
-        self._starts = array("Q")
+        self._starts = Numbers(scratch)
         self.number = 0
         self.bytes = 0
         self.torn = 0

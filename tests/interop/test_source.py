@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import zstandard
 
 from durasess.engine import codec
 from durasess.engine.files import RealFiles
+from durasess.engine.scratch import Scratch
 from durasess.errors import StorageError
 from durasess.interop import source
 from durasess.interop.decoding import Decoding
@@ -26,7 +28,7 @@ def opened(tmp_path: Path, data: bytes, name: str = "s.jsonl") -> ForeignFile:
 
 def lines_of(file: ForeignFile, ends: frozenset[int] = frozenset()) -> tuple[Source, list[object]]:
     """All that comes: items, and None for an End."""
-    found = Source(file, Decoding(None), ends)
+    found = Source(file, Decoding(None), ends, Scratch(RealFiles(), os.path.dirname(file.path)))
     return found, [None if isinstance(one, End) else one.item for one in found]
 
 

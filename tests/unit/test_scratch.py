@@ -1,0 +1,36 @@
+"""Bytes set aside: they come back, nothing is left of them, and a full disk is told."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from durasess.engine.files import RealFiles
+from durasess.engine.scratch import Scratch
+from durasess.errors import StorageError
+
+
+def test_nothing_is_left_where_bytes_were_set_aside(tmp_path: Path) -> None:
+    scratch = Scratch(RealFiles(), str(tmp_path))
+    assert os.listdir(tmp_path) == []
+    offset = scratch.add(b"abc")
+    scratch.add(b"def")
+    scratch.change(offset + 1, b"B")
+    assert scratch.read(0, 6) == b"aBcdef"
+    assert os.listdir(tmp_path) == []
+    scratch.close()
+    scratch.close()
+
+
+def test_disk_that_is_full_says_what_was_not_set_aside(tmp_path: Path) -> None:
+    class Full(RealFiles):
+        def write_at(self, fd: int, data: bytes, offset: int) -> int:
+            raise OSError(errno.ENOSPC, "no space")
+
+    scratch = Scratch(Full(), str(tmp_path))
+    with pytest.raises(StorageError, match=r"import\.tmp.*make room"):
+        scratch.add(b"abc")
+    scratch.close()
