@@ -276,8 +276,12 @@ class Log:
     def close(self) -> None:
         """Give the descriptor back, whatever state the segment is in."""
         if self._fd >= 0:
-            fd, self._fd = self._fd, -1
-            self._disk.close(fd)
+            try:
+                self._disk.close(self._fd)
+            except OSError:
+                self._fd = -1
+                raise
+            self._fd = -1
 
     def _check_usable(self) -> None:
         if self.failure is not None:

@@ -58,6 +58,23 @@ def give_back(disk: files.Files, *descriptors: int) -> None:
             continue
 
 
+def close_each(disk: files.Files, descriptors: list[int]) -> None:
+    """Close all, the last one first, whatever the others raise; one of the errors is raised.
+
+    What is closed is taken out of the list at once. So whoever had no memory calls again, and
+    nothing is closed twice: its number may be somebody else's by then.
+    """
+    problem: OSError | None = None
+    while descriptors:
+        try:
+            disk.close(descriptors[-1])
+        except OSError as error:
+            problem = error
+        descriptors.pop()
+    if problem is not None:
+        raise problem
+
+
 def exists(disk: files.Files, path: str) -> bool:
     """Whether there is something; an error other than "not there" is raised, never taken for no."""
     try:

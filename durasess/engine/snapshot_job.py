@@ -31,18 +31,23 @@ class SnapshotJob:
         self.state_bytes = state_bytes
         self.tail_bytes = tail_bytes
         self.ticket = JobTicket(lambda: see_to_it(self))
-        self.is_handed_back = False
+        self.handed_back: Ticket | None = None
+        self.is_over = False
         self._make: weakref.ref[Callable[[], None]] | None = None
 
     def starts(self, make: Callable[[], None]) -> None:
-        """`make` is run beside the committer, and nobody else keeps it: it is gone when its thread
-        is done with it, also one that died before its first step for want of memory."""
+        """`make` is run beside the committer. It says when it `is_over`; nobody else keeps it, so
+        it is gone when its thread died before that for want of memory."""
         self._make = weakref.ref(make)
 
     def is_lost(self) -> bool:
-        """Whether it ended without a word, so that nothing touches its file any more."""
-        is_over = self._make is not None and self._make() is None
-        return is_over and not self.is_handed_back
+        """Whether it ended without a word, so that nothing touches its file any more: its thread
+        is gone, or the committer had no memory to hear it."""
+        if self.ticket.is_settled:
+            return False
+        if self.handed_back is not None:
+            return self.handed_back.is_settled
+        return self.is_over or (self._make is not None and self._make() is None)
 
 
 class JobTicket(Ticket):

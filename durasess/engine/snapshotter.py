@@ -155,7 +155,10 @@ class Snapshotter:
 
     def _start(self, job: SnapshotJob) -> None:
         def make() -> None:
-            self._make(job)
+            try:
+                self._make(job)
+            finally:
+                job.is_over = True
 
         job.starts(make)
         self._scheduler.background(make)
@@ -188,20 +191,19 @@ class Snapshotter:
             # Where memory is short for a moment, whoever closes would wait for this for ever.
             with contextlib.suppress(MemoryError):
                 self._hand_back(job, trailer, error)
-                job.is_handed_back = True
                 return
 
     def _hand_back(
         self, job: SnapshotJob, trailer: snapshot.Trailer | None, error: BaseException | None
     ) -> None:
-        self._scheduler.submit(
-            Ticket(
-                Work(
-                    lambda: self._finish(job, trailer, error),
-                    lambda refusal: self._finish(job, None, refusal),
-                )
+        ticket = Ticket(
+            Work(
+                lambda: self._finish(job, trailer, error),
+                lambda refusal: self._finish(job, None, refusal),
             )
         )
+        self._scheduler.submit(ticket)
+        job.handed_back = ticket
 
     def _finish(
         self, job: SnapshotJob, trailer: snapshot.Trailer | None, error: BaseException | None

@@ -9,11 +9,10 @@ ended.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from durasess.engine import codec, files, lock, meta, paths, workers
+from durasess.engine import codec, files, lock, meta, paths, publishing, workers
 from durasess.engine.aftermath import settle_found
 from durasess.engine.ledger import Ledger
 from durasess.engine.log import Log
@@ -82,7 +81,7 @@ class Alone:
         self._session_id = session_id
         self._log = log
         self._lock_fd = lock_fd
-        self._owner_fd = owner_fd
+        self._held = [owner_fd, lock_fd]
         self._note = note
 
     def begin(self) -> None:
@@ -116,7 +115,7 @@ class Alone:
 
     def release(self, *, forked: bool = False) -> None:
         """The owner's descriptor last: that is what lets others in."""
-        _close_all(self._disk, self._lock_fd, self._owner_fd)
+        publishing.close_each(self._disk, self._held)
 
 
 class Together:
@@ -155,6 +154,7 @@ class Together:
         self._owner_fd = owner_fd
         self._owner_path = paths.join(directory, paths.OWNER)
         self._worker = worker
+        self._held = [lock_fd, owner_fd, worker.fd]
         self._take = take
         self._moved_on = moved_on
         self._restart = restart
@@ -241,7 +241,7 @@ class Together:
         """`lock` last: who gets it next must not find `owner` taken by a writer that has ended."""
         if not forked:
             workers.discard(self._disk, self._directory, self._worker)
-        _close_all(self._disk, self._worker.fd, self._owner_fd, self._lock_fd)
+        publishing.close_each(self._disk, self._held)
 
     def _check_names(self) -> None:
         """Before anything is done to the log: whoever locks another file may be writing."""
@@ -311,13 +311,6 @@ def _first_finding(error: DurasessError) -> str:
     """What is wrong with the log itself, when the message is about where it ends."""
     damage = getattr(getattr(error, "report", None), "damage", None)
     return f" The first finding: {damage[0]}." if damage else ""
-
-
-def _close_all(disk: files.Files, *descriptors: int) -> None:
-    """Each of them, whatever the others raise."""
-    with contextlib.ExitStack() as stack:
-        for fd in reversed(descriptors):
-            stack.callback(disk.close, fd)
 
 
 def _anchor(session_id: str, log: Log, phase: str = lock.IDLE) -> lock.Anchor:

@@ -459,6 +459,13 @@ class Writer:
         if self._closed:
             return
         self._closed = True
+        try:
+            self._let_go(forked)
+        except MemoryError:
+            # It was short for a moment. Given up here, the session would stay locked.
+            self._let_go(forked)
+
+    def _let_go(self, forked: bool) -> None:
         if not forked:
             # In a child the lock of a queue may be held by a thread that is not there.
             self._live.feeds.wake()

@@ -37,6 +37,7 @@ from tests.support.crash_driver import (
 )
 from tests.support.crash_oracle import Oracle, describe
 from tests.support.crash_states import PROFILES, CrashState, Settings, crash_states
+from tests.support.scan_memory import remembered_scans
 from tests.support.sim_files import SimFiles
 
 QUICK = Settings(grain=grain_of)
@@ -328,12 +329,13 @@ def explore_all(
     jobs: int = 2,
     settings: Settings = QUICK,
     nested_every: int = 0,
+    readers_every: int = 1,
     profiles: Sequence[str] = PROFILES,
 ) -> Totals:
     """Explore plans on `jobs` processes. Plans with the same beginning go to the same one."""
     chunks = _chunks(sorted(set(plans), key=_sort_key), jobs)
     totals = Totals()
-    arguments = [(chunk, settings, nested_every, profiles) for chunk in chunks]
+    arguments = [(chunk, settings, nested_every, readers_every, profiles) for chunk in chunks]
     if jobs == 1:
         for argument in arguments:
             totals.add(_explore_chunk(*argument))
@@ -361,12 +363,15 @@ def _explore_chunk(plans: list[Plan], *what: Any) -> Totals:
     """The explorer stays for the next chunk, so this process explores nothing twice."""
     explorer = _EXPLORERS.get(what)
     if explorer is None:
-        settings, nested_every, profiles = what
-        explorer = Explorer(settings, nested_every=nested_every, profiles=profiles)
+        settings, nested_every, readers_every, profiles = what
+        explorer = Explorer(
+            settings, nested_every=nested_every, readers_every=readers_every, profiles=profiles
+        )
         _EXPLORERS[what] = explorer
     explorer.totals = Totals()
-    for plan in plans:
-        explorer.explore(plan)
+    with remembered_scans():
+        for plan in plans:
+            explorer.explore(plan)
     return explorer.totals
 
 

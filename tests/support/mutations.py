@@ -40,6 +40,7 @@ from durasess.errors import (
     StorageError,
 )
 from tests.support.sim_files import SimFiles
+from tests.support.tiers import sampled
 
 STORE = "/store"
 SESSION_ID = "s"
@@ -662,9 +663,9 @@ class Tally:
 
 
 def suite_stride(form: Form) -> Callable[[str], int]:
-    """Which bits the suite flips: all of the files that decide in this form, every 61st of those
-    that another form covers: 61 and 8 have no common divisor, so each bit of a byte has its turn.
-    """
+    """Which bits the suite flips: every third of the files that decide in this form, all of them in
+    the full tier; every 61st of those that another form covers. Neither has a common divisor with
+    8, so each bit of a byte has its turn."""
     deciding = {
         "closed": frozenset(form.files) - {"owner", "lock", "events_0001.jsonl"},
         "covered": SNAPSHOTS,
@@ -672,7 +673,7 @@ def suite_stride(form: Form) -> Callable[[str], int]:
         "torn": frozenset([form.newest]),
         "power": frozenset([form.newest]),
     }[form.name.partition(" ")[0]]
-    return lambda name: 1 if name in deciding else 61
+    return lambda name: sampled(3) if name in deciding else 61
 
 
 def main(arguments: list[str] | None = None) -> int:

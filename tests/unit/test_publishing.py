@@ -179,3 +179,40 @@ def test_file_that_cannot_be_read_is_closed(kind: str) -> None:
     with pytest.raises(OSError):
         publishing.read_whole(sim, "/d/x")
     assert sim.descriptors == {}
+
+
+# close_each
+
+
+class Closing:
+    """A disk whose closes fail with these, in turn; keeps what was closed."""
+
+    def __init__(self, *failures):
+        self.failures = list(failures)
+        self.closed = []
+
+    def close(self, fd):
+        failure = self.failures.pop(0) if self.failures else None
+        if isinstance(failure, MemoryError):
+            raise failure
+        self.closed.append(fd)
+        if failure is not None:
+            raise failure
+
+
+def test_each_descriptor_is_closed_whatever_the_others_raise():
+    disk = Closing(None, OSError(5, "no"), None)
+    descriptors = [1, 2, 3]
+    with pytest.raises(OSError):
+        publishing.close_each(disk, descriptors)
+    assert (disk.closed, descriptors) == ([3, 2, 1], [])
+
+
+def test_close_that_had_no_memory_goes_on_where_it_was_and_closes_nothing_twice():
+    disk = Closing(None, MemoryError(), None)
+    descriptors = [1, 2, 3]
+    with pytest.raises(MemoryError):
+        publishing.close_each(disk, descriptors)
+    assert (disk.closed, descriptors) == ([3], [1, 2])
+    publishing.close_each(disk, descriptors)
+    assert disk.closed == [3, 2, 1]

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from durasess import Engine, StorageError
-from durasess.engine.commit import ThreadScheduler
+from durasess.engine.commit import ThreadScheduler, Ticket
 from durasess.engine.records import Place
 from durasess.engine.snapshot_job import SnapshotJob
 from durasess.engine.snapshotter import Snapshotter
@@ -63,6 +63,25 @@ def test_close_ends_when_the_thread_of_the_last_snapshot_died(tmp_path):
         assert again.state == [1] and again.recovery.clean
 
 
+def test_snapshot_that_the_committer_had_no_memory_to_hear_of_is_an_error_too(
+    tmp_path, monkeypatch
+):
+    engine = opened(tmp_path / "s1", snapshot_every=10**6)
+    engine.append("t", 1)
+    original = Snapshotter._finish
+    failures = [MemoryError()]
+
+    def finish(self, *what):
+        if failures:
+            raise failures.pop()
+        original(self, *what)
+
+    monkeypatch.setattr(Snapshotter, "_finish", finish)
+    assert isinstance(ends(engine.snapshot), StorageError)
+    assert ends(engine.snapshot) == 1
+    assert ends(engine.close) is None
+
+
 def test_snapshots_go_on_when_nobody_waited_for_the_one_that_died(tmp_path):
     scheduler = Dies()
     engine = opened(tmp_path / "s1", scheduler=scheduler, snapshot_every=2)
@@ -85,16 +104,15 @@ def test_handle_that_is_given_up_does_not_wait_for_a_job_that_died(tmp_path, mon
         raise MemoryError
 
     monkeypatch.setattr(Snapshotter, "_make", die)
-    with pytest.raises(MemoryError) as died:
+    with pytest.raises(MemoryError):
         engine._scheduler.run_background()
-    del died
     monkeypatch.undo()
     engine.abandon()
     with open_inline(tmp_path / "s1") as again:
         assert again.state == [1]
 
 
-def test_job_is_lost_when_it_is_over_and_was_not_handed_back():
+def test_job_is_lost_when_it_is_over_and_nobody_was_told():
     job = SnapshotJob(Place(1, 0), 1, b"", 0, 0, lambda job: None)
     assert not job.is_lost()
 
@@ -105,5 +123,9 @@ def test_job_is_lost_when_it_is_over_and_was_not_handed_back():
     assert not job.is_lost()
     del make
     assert job.is_lost()
-    job.is_handed_back = True
+    job.handed_back = Ticket(None)
+    assert not job.is_lost()
+    job.handed_back.settle(error=MemoryError())
+    assert job.is_lost()
+    job.ticket.settle(1)
     assert not job.is_lost()

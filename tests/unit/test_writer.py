@@ -5,6 +5,7 @@ import errno
 import pytest
 
 from durasess import Draft, EventRejectedError, FencedError, SessionFailedError, StorageError
+from durasess.engine import publishing
 from durasess.engine.admission import Append
 from durasess.engine.commit import ThreadScheduler, Ticket
 from tests.support.sessions import (
@@ -12,6 +13,7 @@ from tests.support.sessions import (
     SIM_SEGMENT,
     append_all,
     lines_of,
+    open_descriptors,
     open_inline,
     open_sim,
     outcome_of,
@@ -292,3 +294,22 @@ def test_failed_close_of_a_sealed_segment_costs_no_event(files):
     engine.forget()
     with open_sim(files) as again:
         assert again.state[0] == 1
+
+
+def test_close_without_memory_for_a_moment_lets_go_of_the_session(tmp_path, monkeypatch):
+    """The lock stayed with the process when memory ran out between two descriptors."""
+    engine = open_inline(tmp_path / "s1")
+    engine.append("t", 1)
+    closing, failures = publishing.close_each, [MemoryError()]
+
+    def close_each(disk, descriptors):
+        if failures:
+            disk.close(descriptors.pop())
+            raise failures.pop()
+        closing(disk, descriptors)
+
+    monkeypatch.setattr(publishing, "close_each", close_each)
+    engine.close()
+    assert open_descriptors(tmp_path) == []
+    with open_inline(tmp_path / "s1") as again:
+        assert again.state == [1]
