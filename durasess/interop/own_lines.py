@@ -32,6 +32,7 @@ from durasess.interop.importer import (
 )
 from durasess.session import events
 from durasess.session.pairing import call_place
+from durasess.session.when import happened_at
 
 
 class OwnLines:
@@ -104,7 +105,7 @@ class _Reading:
     def _event(self, line: Line, event: Event) -> Mapped:
         if not isinstance(event.data, dict):
             return kept(line, "its data is no object")
-        data = {**event.data, "at": event.ts}
+        data = {**event.data, "at": happened_at(event)}
         if event.type in events.TYPES:
             self._point_anew(data)
         if event.type == "run_started":

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from durasess.errors import SessionLockedError, StorageError
-from durasess.interop import places, recording
+from durasess.interop import jsonl, places, recording
 from durasess.interop.formats import IMPORTERS
 from durasess.interop.importing import (
     NotRecognizedError,
@@ -26,6 +26,7 @@ from durasess.interop.importing import (
 )
 from durasess.session.reducer import Reducer
 from durasess.store.store import Store
+from tests.support import exports
 from tests.support.foreign import (
     CLAUDE_ID,
     PI_HEADER,
@@ -591,3 +592,21 @@ def test_imported_session_is_forked_at_each_of_its_events(name: str, tmp_path: P
     with store.open(made, mode="read") as fork:
         (call,) = (one for one in fork.state.tool_states.values() if one.call_id == "c1")
     assert call.decision == "abandoned" and "not known before the fork" in call.reason
+
+
+def test_export_of_an_imported_session_is_imported_with_the_times_it_happened(
+    tmp_path: Path,
+) -> None:
+    store = Store(tmp_path / "store")
+    lines = codex_turn("hello", "hi")
+    found = Imported(store, write(tmp_path / "rollout-1.jsonl", [codex_meta(), *lines]))
+    file = tmp_path / "export.jsonl"
+    path = os.path.join(store.path, found.report.session_id)
+    file.write_text(exports.exported(jsonl.write, path))
+    again = Imported(Store(tmp_path / "again"), file)
+    times = []
+    for one in (found, again):
+        with one.open() as session:
+            times.append([(run.started_at, run.finished_at) for run in session.runs])
+    assert times[0] == times[1] and times[0][0][0][:10] == lines[0]["timestamp"][:10]
+    assert again.store.list().rows[0].active_at == store.list().rows[0].active_at
