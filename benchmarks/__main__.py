@@ -14,6 +14,7 @@ from benchmarks import (
     bench_append,
     bench_bytes,
     bench_import,
+    bench_importing,
     bench_listing,
     bench_reading,
     bench_recovery,
@@ -68,6 +69,7 @@ def measure_all(directory: Path, sizes: Sizes, *, only: list[str]) -> Findings:
         "bytes": lambda: bench_bytes.measured(_made(directory / "bytes"), histories, sizes),
         "listing": lambda: bench_listing.measured(directory / "listing", sizes),
         "import": lambda: bench_import.measured(sizes),
+        "importing": lambda: bench_importing.measured(_made(directory / "importing"), sizes),
     }
     wanted = [name for name in suites if not only or name in only]
     if {"long", "reading", "bytes"}.intersection(wanted) and "recovery" not in wanted:

@@ -65,6 +65,7 @@ class Sizes:
     stall: int = 10_000
     sessions: tuple[int, ...] = (1_000, 10_000)
     imports: int = 11
+    foreign_bytes: int = 50_000_000
 
     @property
     def longest(self) -> int:
@@ -83,6 +84,7 @@ QUICK = Sizes(
     stall=2_000,
     sessions=(100, 300),
     imports=3,
+    foreign_bytes=2_000_000,
 )
 FULL = Sizes()
 TINY = Sizes(
@@ -96,6 +98,7 @@ TINY = Sizes(
     stall=60,
     sessions=(5, 10),
     imports=1,
+    foreign_bytes=100_000,
 )
 """For the tests of the benchmarks themselves."""
 

@@ -72,6 +72,13 @@ TARGETS = (
     Target("on_disk", "bytes on disk for each byte of payload", 0.4),
     Target("list", "the newest 50 of all sessions: time to scandir + msgspec", 2),
     Target("list_s", "all sessions listed, the longest store", 0.3, unit=" s"),
+    Target(
+        "importing_msgspec",
+        "import of a foreign file: rate to msgspec over its lines",
+        0.3,
+        "least",
+    ),
+    Target("importing_json", "import of a foreign file: rate to json decoding", 0.3, "least"),
     Target("import", "import durasess: time to msgspec + zstandard", 1.3),
 )
 
