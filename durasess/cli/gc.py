@@ -56,7 +56,7 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
 def _blocks(done: PrunedSessions) -> Iterator[Block]:
     if done.sessions:
         columns = (
-            Column("session"),
+            Column("session", whole=True),
             Column("title"),
             Column("last event"),
             Column("size", right=True),

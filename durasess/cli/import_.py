@@ -103,7 +103,7 @@ def _tone(report: ImportReport) -> Tone:
 
 def _blocks(report: Report) -> Iterator[Block]:
     names = ("lines", "kept", "reported", "messages", "calls", "results", "uncertain", "tokens")
-    columns = (Column("session"), *(Column(name, right=True) for name in names))
+    columns = (Column("session", whole=True), *(Column(name, right=True) for name in names))
     if report.sessions:
         rows = [Row(_cells(one), _tone(one)) for one in report.sessions]
         yield Table("", columns, rows)

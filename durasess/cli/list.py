@@ -23,7 +23,10 @@ from durasess.cli.blocks import (
 )
 from durasess.cli.masking import Masker
 from durasess.cli.output import DAMAGE, SOUND, Output
+from durasess.engine import paths
+from durasess.errors import SessionNotFoundError
 from durasess.store import rows
+from durasess.store.catalog import Catalog
 from durasess.store.listing import Listing
 
 LIMIT = 50
@@ -51,7 +54,7 @@ def add_to(verbs: options.Verbs) -> None:
     parser.add_argument("--workspace", metavar="DIR", help="only those of this project")
     parser.add_argument("--user", metavar="ID", help="only those of this user")
     parser.add_argument("--label", metavar="NAME[=VALUE]", help="only those with this label")
-    parser.add_argument("--parent", metavar="ID", help="only forks and children of this session")
+    parser.add_argument("--parent", metavar="SESSION", help="only its forks and children")
     parser.add_argument(
         "--since", metavar="DAY", type=stores.day, help="only those whose last event is not older"
     )
@@ -78,6 +81,8 @@ def add_to(verbs: options.Verbs) -> None:
 def run(chosen: argparse.Namespace, output: Output) -> int:
     """Print a page."""
     store = stores.existing(chosen)
+    if chosen.parent:
+        chosen.parent = _meant(store, chosen.parent)
     found = store.list(
         status=chosen.status,
         workspace=chosen.workspace,
@@ -98,6 +103,16 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
     listing = msgspec.convert(shown, Listing)
     output.report({"store": store.path, **shown}, lambda: _blocks(store.path, listing, masker))
     return DAMAGE if found.unreadable else SOUND
+
+
+def _meant(store: Catalog, text: str) -> str:
+    """The session that is meant; one that is gone has forks and children still."""
+    try:
+        return store.find(text)
+    except SessionNotFoundError:
+        if paths.session_id_problem(text) is not None:
+            raise
+        return text
 
 
 def _blocks(path: str, found: Listing, masker: Masker) -> Iterator[Block]:

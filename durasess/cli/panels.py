@@ -67,6 +67,10 @@ class Panels:
         match block:
             case Facts():
                 console.print(_panel(_grid(block.rows), block.title))
+            case Table() if _is_too_wide(block, console.width):
+                for row in plain.stacked(block, console.width):
+                    self.row(row)
+                console.print()
             case Table():
                 console.print(_table(block))
             case Notes():
@@ -112,6 +116,15 @@ def _grid(rows: list[Fact]) -> RenderableType:
         value = Text(printable(fact.value), style=STYLES[fact.tone])
         grid.add_row(Text(fact.label, style="bold"), value, Text(printable(fact.note)))
     return grid
+
+
+def _is_too_wide(block: Table, width: int) -> bool:
+    """Whether what is never cut would leave the other columns of a table no room."""
+    if not any(column.whole for column in block.columns):
+        return False
+    rows = [[column.name for column in block.columns], *(row.cells for row in block.rows)]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    return sum(widths) + 3 * len(widths) > width
 
 
 def _table(block: Table) -> RenderableType:

@@ -31,6 +31,9 @@ class Rails(NamedTuple):
     below_last: str
 
 
+_NARROWEST = 8
+"""Characters of a column that is cut."""
+
 LINES = Rails("├── ", "└── ", "│   ", "    ")
 ASCII = Rails("|-- ", "`-- ", "|   ", "    ")
 
@@ -57,6 +60,32 @@ def lines(block: Block, rails: Rails = LINES) -> Iterator[str]:
         case Value():
             yield block.title
             yield from json_lines(block.value)
+
+
+def stacked(table: Table, width: int) -> Iterator[Row]:
+    """The rows of a table that is wider than `width`, of two lines each: what is never cut, and
+    below it the other columns, the widest texts of them cut so that all fit."""
+    first = next(at for at, column in enumerate(table.columns) if column.whole)
+    columns = tuple(column for column in table.columns if column is not table.columns[first])
+    heading = Row(tuple(column.name for column in table.columns), "dim")
+    rows = [heading, *(Row(tuple(map(printable, row.cells)), row.tone) for row in table.rows)]
+    others = [tuple(cell for at, cell in enumerate(row.cells) if at != first) for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(*others, strict=True)]
+    texts = [at for at, column in enumerate(columns) if not column.right]
+    while sum(widths) + 2 * len(widths) > width:
+        widest = max(texts, key=lambda at: widths[at], default=0)
+        if not texts or widths[widest] <= _NARROWEST:
+            break
+        widths[widest] -= 1
+    for row, cells in zip(rows, others, strict=True):
+        yield Row((row.cells[first],), row.tone)
+        short = [cut_to(cell, limit) for cell, limit in zip(cells, widths, strict=True)]
+        yield Row(("  " + _aligned(tuple(short), columns, widths, "  "),), row.tone)
+
+
+def cut_to(text: str, width: int) -> str:
+    """The text in so many characters, with a mark where it was cut."""
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def listing_head(columns: tuple[Column, ...]) -> Row:

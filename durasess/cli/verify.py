@@ -154,7 +154,7 @@ def _contradictions(disk: files.Files, found: Verified) -> list[str]:
 
 
 def _blocks(checked: list[Checked]) -> Iterator[Block]:
-    columns = (Column("session"), Column("health"), Column("events"), Column("checked"))
+    columns = (Column("session", whole=True), Column("health"), Column("events"), Column("checked"))
     yield Table("", columns, [Row(_cells(one), TONE[one.health]) for one in checked])
     for one in checked:
         yield from _findings(one)

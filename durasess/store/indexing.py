@@ -204,6 +204,12 @@ class _Fold:
             (session_id, happened_at(event)[:10], model, self.workspace, *amounts),
         )
         if event.run_id:
+            # What no configuration said, the first reply of the run does.
+            self._db.execute(
+                "UPDATE runs SET model=? WHERE model='' AND session_id=? AND seq=(SELECT max(seq) "
+                "FROM runs WHERE session_id=? AND run_id=?)",
+                (model, session_id, session_id, event.run_id),
+            )
             self._db.execute(
                 "UPDATE runs SET prompt=prompt+?, completion=completion+?, total=total+?, "
                 "cost=cost+? WHERE session_id=? AND seq=(SELECT max(seq) FROM runs "

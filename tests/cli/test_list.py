@@ -102,6 +102,20 @@ def test_list_says_whether_a_run_goes_on(
     assert "active, running?" in printed(capsys, "list", store.path)
 
 
+def test_list_of_forks_takes_any_name_of_the_parent(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.make_fork("a0", new_id="f0")
+    assert main(["list", store.path, "--parent", "bug 0"]) == 3
+    assert "may be 2 sessions" in capsys.readouterr().err
+    store.rename("f0", "mine")
+    for name in ("a0", "bug 0"):
+        rows = report(capsys, "list", store.path, "--parent", name)["rows"]
+        assert [row["session_id"] for row in rows] == ["f0"]
+    store.delete("a0")
+    assert report(capsys, "list", store.path, "--parent", "a0")["total"] == 1
+
+
 def test_list_marks_what_cannot_be_read(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     stores.spoil_meta(f"{store.path}/a1")
     text = printed(capsys, "list", store.path, status=1)

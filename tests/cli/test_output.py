@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 
 import pytest
 
@@ -136,3 +137,21 @@ def test_error_in_lines_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(stream.getvalue())["error"]["message"] == "no"
     assert stream.getvalue().count("\n") == 1
     assert capsys.readouterr().err == "durasess: no\n"
+
+
+def test_table_that_is_too_wide_for_the_terminal_keeps_ids_whole_and_everything_in_sight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = "codex-019e9625-802f-7e91-840a-cfe88d14117a"
+    columns = (Column("session", whole=True), Column("title"), Column("n", right=True))
+    table = Table(
+        "", columns, [Row((name, "a long title " * 5, "1,234")), Row(("b", "short", "5"))]
+    )
+    for width in (40, 50, 60, 200):
+        monkeypatch.setenv("COLUMNS", str(width))
+        stream = io.StringIO()
+        Output(stream, as_json=False, terminal=True).report({}, lambda: [table])
+        text = re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue())
+        assert name in text or width == 40
+        assert "1,234" in text and "short" in text and "5" in text
+        assert all(len(line) <= width for line in text.splitlines())
