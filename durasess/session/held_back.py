@@ -63,19 +63,21 @@ _CREDENTIAL_UPPER = re.compile(NAMED_UPPER)
 
 
 class HeldBack:
-    """Of one reply: `add` each piece, and write what it returns."""
+    """Of one reply: of each piece write what is `ready`, then `keep` the rest."""
 
     def __init__(self) -> None:
         self._held = ""
 
-    def add(self, piece: str) -> str:
-        """What may be written now, "" for nothing."""
+    def ready(self, piece: str) -> str:
+        """What may be written with this piece, "" for nothing. Changes nothing: a piece that could
+        not be written may come again."""
         text = self._held + piece
         at = _unfinished(text)
-        if len(text) - at > LIMIT:
-            at = len(text)
-        self._held = text[at:]
-        return text[:at]
+        return text if len(text) - at > LIMIT else text[:at]
+
+    def keep(self, piece: str, written: str) -> None:
+        """This piece came, and so much was written."""
+        self._held = (self._held + piece)[len(written) :]
 
 
 def _unfinished(text: str) -> int:

@@ -31,10 +31,13 @@ class Stream:
 
     def delta(self, text: str) -> None:
         """The next piece. Its end waits for the next ones while it may begin a secret."""
-        ready = self._held.add(text) if self._held is not None and isinstance(text, str) else text
-        self._pieces.append(text)
+        held = self._held if isinstance(text, str) else None
+        ready = text if held is None else held.ready(text)
         if ready or not text:
             self._core.run(run_operations.delta(self._core, self._run_id, ready))
+        if held is not None:
+            held.keep(text, ready)
+        self._pieces.append(text)
 
     @property
     def text(self) -> str:

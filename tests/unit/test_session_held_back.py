@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from durasess import Store
+from durasess import StorageError, Store
+from durasess.engine.files import RealFiles
 from durasess.session import held_back
 from durasess.session.held_back import HeldBack
 from durasess.session.masking import mask_secrets
@@ -45,10 +47,17 @@ SAID = {
 }
 
 
+def add(held: HeldBack, piece: str) -> str:
+    """What is written with a piece."""
+    ready = held.ready(piece)
+    held.keep(piece, ready)
+    return ready
+
+
 def written(pieces: list[str]) -> list[str]:
     """What becomes of the pieces, each masked as an event is."""
     held = HeldBack()
-    ready = [held.add(one) for one in pieces]
+    ready = [add(held, one) for one in pieces]
     return [mask_secrets({"text": one}).value["text"] for one in ready if one]
 
 
@@ -78,17 +87,17 @@ def test_secret_in_pieces_of_chance_sizes_is_masked(
 @given(st.lists(st.text(max_size=5), max_size=60))
 def test_nothing_is_lost_or_turned_round(pieces: list[str]) -> None:
     held = HeldBack()
-    said = "".join(held.add(one) for one in pieces)
+    said = "".join(add(held, one) for one in pieces)
     assert "".join(pieces).startswith(said)
-    assert said + held.add("\n\n ") == "".join(pieces) + "\n\n "
+    assert said + add(held, "\n\n ") == "".join(pieces) + "\n\n "
 
 
 def test_words_wait_for_nothing() -> None:
     held = HeldBack()
     text = "The fix is in login.py: it compares the hash of both, and returns early. "
-    waited = [word for word in text.split(" ") if held.add(word + " ") == ""]
+    waited = [word for word in text.split(" ") if add(held, word + " ") == ""]
     assert waited == []
-    assert [held.add(one) for one in ("Fix", "ed.", " No", "w g", "o")] == [
+    assert [add(held, one) for one in ("Fix", "ed.", " No", "w g", "o")] == [
         *("Fix", "ed.", " No", "w "),
         "go",
     ]
@@ -97,7 +106,7 @@ def test_words_wait_for_nothing() -> None:
 def test_what_is_too_long_to_be_a_key_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_back, "LIMIT", 100)
     held = HeldBack()
-    said = "".join(held.add("sk-a1B2" if n == 0 else "a1B2") for n in range(60))
+    said = "".join(add(held, "sk-a1B2" if n == 0 else "a1B2") for n in range(60))
     assert len(said) > 100
 
 
@@ -105,8 +114,8 @@ def test_long_replies_take_no_quadratic_time() -> None:
     held = HeldBack()
     for hostile in ('"', "-----BEGIN ", "A", "sk-", ":/", "API_KEY=", '"a": "', "x"):
         for _ in range(3000):
-            held.add(hostile)
-    held.add(" ")
+            add(held, hostile)
+    add(held, " ")
 
 
 DELTAS = ["key: s", "k-", "a1B2" * 5, "a1B2" * 5, " is it"]
@@ -155,3 +164,23 @@ def test_without_a_mask_nothing_waits(tmp_path: Path) -> None:
         reply.delta("s")
         session.flush()
         assert [one.data["text"] for one in session.events() if one.type == "message_delta"]
+
+
+def test_piece_that_could_not_be_written_may_come_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store(tmp_path).create("s1") as session, session.run("go") as run, run.stream() as reply:
+        reply.delta("s")
+        with monkeypatch.context() as broken, pytest.raises(StorageError):
+            broken.setattr(RealFiles, "write_at", refuse)
+            reply.delta("ee ")
+        reply.delta("ee ")
+        reply.delta("it")
+        assert reply.text == "see it"
+    with Store(tmp_path).open("s1", mode="read") as session:
+        said = [one.data["text"] for one in session.events() if one.type == "message_delta"]
+        assert "".join(said) == "see it"
+
+
+def refuse(*given: object) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
