@@ -87,6 +87,7 @@ def test_snapshots_go_on_when_nobody_waited_for_the_one_that_died(tmp_path):
     engine = opened(tmp_path / "s1", scheduler=scheduler, snapshot_every=2)
     for n in range(40):
         engine.append("t", n)
+        engine.flush()
         for thread in threading.enumerate():
             if thread.name.endswith("-background"):
                 thread.join(PATIENCE)
