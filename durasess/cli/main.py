@@ -6,37 +6,15 @@ Exit status: 0 sound, 1 damage (or a drill that failed), 2 usage, 3 not readable
 from __future__ import annotations
 
 import argparse
+import importlib
+import keyword
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from durasess import __version__
-from durasess.cli import (
-    archive,
-    completion,
-    delete,
-    doctor,
-    drill,
-    export,
-    fork,
-    gc,
-    import_,
-    inspect,
-    list,
-    move,
-    pack,
-    pin,
-    prune,
-    rename,
-    repair,
-    rewind,
-    runs,
-    search,
-    tail,
-    unpack,
-    verify,
-)
 from durasess.cli.options import UsageError, described
 from durasess.cli.output import DAMAGE, UNREADABLE, USAGE, Output
 from durasess.errors import CorruptionError, DurasessError
@@ -46,37 +24,40 @@ BROKEN_PIPE = 141
 """What shells report for a command that Ctrl-C or a closed pipe ended."""
 
 VERBS = (
-    inspect,
-    verify,
-    repair,
-    tail,
-    prune,
-    export,
-    import_,
-    list,
-    search,
-    runs,
-    fork,
-    rewind,
-    rename,
-    archive,
-    pin,
-    delete,
-    gc,
-    move,
-    pack,
-    unpack,
-    doctor,
-    drill,
-    completion,
+    "inspect",
+    "verify",
+    "repair",
+    "tail",
+    "prune",
+    "export",
+    "import",
+    "list",
+    "search",
+    "runs",
+    "fork",
+    "rewind",
+    "rename",
+    "archive",
+    "pin",
+    "delete",
+    "gc",
+    "move",
+    "pack",
+    "unpack",
+    "doctor",
+    "drill",
+    "completion",
 )
+"""In the order of the help. The module of a verb has its name, with a line below behind a word of
+Python's."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments (by default the process's) and return its status."""
     _make_printable()
     try:
-        options = _parser().parse_args(arguments)
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        options = _parser(given[0] if given else "").parse_args(given)
         status = _run(options)
         sys.stdout.flush()
     except SystemExit as end:
@@ -120,7 +101,9 @@ def _make_printable() -> None:
             reconfigure(errors="backslashreplace")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(verb: str = "") -> argparse.ArgumentParser:
+    """Of a verb that is known and needs no other one, that one alone: the others' modules cost more
+    time than most of what is asked."""
     parser = described(
         argparse.ArgumentParser,
         prog="durasess",
@@ -129,11 +112,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"durasess {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    for verb in VERBS:
-        verb.add_to(verbs)
+    for name in (verb,) if verb in VERBS and verb != "completion" else VERBS:
+        _module(name).add_to(verbs)
     # For `completion`, which describes it.
     parser.set_defaults(parser=parser)
     return parser
+
+
+def _module(name: str) -> Any:
+    own = f"{name}_" if keyword.iskeyword(name) else name
+    return importlib.import_module(f"durasess.cli.{own}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from durasess.cli.main import VERBS, main
 from tests.cli import sessions
 from tests.support.capabilities import unavailable
 
-NAMES = [verb.__name__.rpartition(".")[2].rstrip("_") for verb in VERBS]
+NAMES = list(VERBS)
 
 BASH = """
 . {script}

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from durasess import __version__
 from durasess.cli.main import VERBS, main
 from tests.cli import sessions
 
-NAMES = [verb.__name__.rpartition(".")[2].rstrip("_") for verb in VERBS]
+NAMES = list(VERBS)
 
 
 def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
@@ -201,3 +202,22 @@ def test_command_without_a_report_imports_no_rich() -> None:
         [*sessions.command()[:1], "-c", code], env=sessions.environment(), check=False
     )
     assert done.returncode == 0
+
+
+def test_verb_imports_no_other_verb(tmp_path: Path) -> None:
+    code = (
+        "import sys; from durasess.cli.main import main; "
+        f"main(['list', {str(tmp_path)!r}]); "
+        "print(*sorted(one for one in sys.modules if one.startswith('durasess.')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=sessions.environment(),
+        check=True,
+    )
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "durasess.cli.list" in loaded
+    for name in ("cli.drill", "cli.inspect", "cli.export", "interop.html", "store.index"):
+        assert f"durasess.{name}" not in loaded
