@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import cut_workers
-from tests.support.cut_oracle import Agents, Log
+from tests.support.cut_oracle import Agents, Log, before
 from tests.support.cut_workers import Job, Said, Worker
 from tests.support.loop_disk import KINDS, Kind, LoopDisk, loop_disk, memory_or
 
@@ -114,6 +114,8 @@ class PowerCuts:
         self._breaks = PLANTED[planted]
         self._options = disk.kind.options[seed % len(disk.kind.options)]
         self._sessions: dict[str, Log | Agents] = {}
+        self._said: dict[Path, list[Said]] = {}
+        self._waiting: dict[Path, Log | Agents] = {}
         self._made = 0
 
     def run(self, rounds: int, *, until_problem: bool = False) -> Totals:
@@ -128,6 +130,10 @@ class PowerCuts:
                 # What is wrong once stays wrong.
                 self._keep(number)
                 self._sessions.clear()
+                self._waiting.clear()
+        for session in self._waiting.values():
+            found = session.problems(self._said[session.path])
+            self.totals.problems += [f"at the end: {problem}" for problem in found if problem]
         self._disk.unmount()
         return self.totals
 
@@ -148,11 +154,18 @@ class PowerCuts:
                 worker.stop()
         self._disk.unmount()
         self._disk.mount(self._options)
-        said = [line for worker in workers for line in worker.said]
+        said = self._said.setdefault(session.path, [])
         for worker in workers:
             self.totals.hear(worker.said)
+            said += before(worker.said, moment)
         self.totals.rounds += 1
-        found = [problem for problem in session.problems(said, moment) if problem]
+        # Now and then the next worker recovers it, and the next cut may come while it does.
+        if self._chance.randrange(3) == 0:
+            self._waiting[session.path] = session
+            return
+        self._waiting.pop(session.path, None)
+        found = [problem for problem in session.problems(said) if problem]
+        said.clear()
         self.totals.problems += [f"round {number}, {kind}: {problem}" for problem in found]
 
     def _session(self, kind: str) -> Log | Agents:

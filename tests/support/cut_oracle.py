@@ -21,8 +21,6 @@ from durasess.engine.verify import verify
 from tests.support.agreement import assert_readers_agree
 from tests.support.cut_workers import Said, empty, fold, opened, store_at
 
-NEVER = 1 << 63
-
 
 class Told(NamedTuple):
     """What workers said, in one place: the highest call each thread began, the acknowledged ones
@@ -36,16 +34,19 @@ class Told(NamedTuple):
     seen: int
 
 
-def told(lines: Iterable[Said], until: int) -> Told:
-    """All lines of all workers of one session; acknowledgements that came before `until`."""
+def before(lines: Iterable[Said], moment: int) -> list[Said]:
+    """The lines without the acknowledgements that came at `moment` or later."""
+    return [line for line in lines if line[0] == "begin" or line[-1] < moment]
+
+
+def told(lines: Iterable[Said]) -> Told:
+    """All lines of all workers of one session."""
     began: dict[str, int] = defaultdict(int)
     found = Told(began, [], set(), set(), -1)
     seen = -1
-    for what, *said, at in lines:
+    for what, *said, _ in lines:
         if what == "begin":
             began[said[0]] = max(began[said[0]], said[1])
-        elif at >= until:
-            continue
         elif what == "acked":
             found.acked.append(tuple(said))
         elif what == "body":
@@ -65,9 +66,9 @@ class Log:
         self.proven: Receipt | None = None
         self.checks = 0
 
-    def problems(self, lines: Iterable[Said], until: int = NEVER) -> list[str]:
+    def problems(self, lines: Iterable[Said]) -> list[str]:
         """What is wrong with what is there now; it is appended to when nothing is."""
-        said = told(lines, until)
+        said = told(lines)
         self.checks += 1
         try:
             if not self.path.exists():
@@ -155,9 +156,9 @@ class Agents:
         self.done: set[str] = set()
         self.proven = -1
 
-    def problems(self, lines: Iterable[Said], until: int = NEVER) -> list[str]:
+    def problems(self, lines: Iterable[Said]) -> list[str]:
         """What is wrong with what opening says of the calls (P9)."""
-        said = told(lines, until)
+        said = told(lines)
         self.bodies |= said.bodies
         self.done |= said.done
         try:
