@@ -34,6 +34,9 @@ from unittest import mock
 from durasess import DurasessError, Engine, Event, Store
 from durasess.engine.files import RealFiles
 
+PATIENCE_S = 3600.0
+"""For a turn: a lab that is stopped for a while is no reason to withdraw a call."""
+
 LONG_EVERY = 23
 """One event in so many is longer than a page."""
 
@@ -70,13 +73,23 @@ def empty() -> dict[str, Any]:
 
 def opened(path: Path | str, **more: Any) -> Engine:
     """As workers and checks open a session: small segments, frequent snapshots."""
-    settings: dict[str, Any] = {"segment_bytes": 12_000, "snapshot_every": 60}
+    settings: dict[str, Any] = {
+        "segment_bytes": 12_000,
+        "snapshot_every": 60,
+        "lock_timeout": PATIENCE_S,
+    }
     return Engine.open(path, initial=empty, apply=fold, **{**settings, **more})
 
 
 def store_at(path: Path | str) -> Store:
     """The store in which agents work: small snapshots, large results out of line."""
-    return Store(path, snapshot_every=30, blob_bytes=2000, resident_messages=5000)
+    return Store(
+        path,
+        snapshot_every=30,
+        blob_bytes=2000,
+        resident_messages=5000,
+        lock_timeout=PATIENCE_S,
+    )
 
 
 class Voice:
