@@ -76,9 +76,11 @@ def encode(value: Any) -> bytes:
     except UnicodeEncodeError:
         return _encode_slowly(value)
     if not data.isascii():
-        if b"\xe2\x80" in data:
-            data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", rb"\u2029")
-        data = data.replace(b"\xc2\x85", b"\\u0085")
+        # A single byte is looked for far faster than three.
+        if (b"\xa8" in data or b"\xa9" in data) and b"\xe2\x80" in data:
+            data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+        if b"\x85" in data:
+            data = data.replace(b"\xc2\x85", b"\\u0085")
     return data
 
 
@@ -168,12 +170,15 @@ def body(
     """
     ids = b""
     if run_id is not None:
-        ids = b',"run_id":' + encode(run_id)
+        ids = b',"run_id":' + _encoded_name(run_id)
     if call_id is not None:
         ids += b',"call_id":' + encode(call_id)
     if event_id is not None:
         ids += b',"event_id":' + encode(event_id)
-    return b',"type":%s%s,"data":%s' % (encode(type), ids, data)
+    return b',"type":%s%s,"data":%s' % (_encoded_name(type), ids, data)
+
+
+_encoded_name = functools.lru_cache(maxsize=256)(encode)
 
 
 def event_line(seq: int, ts: str, batch: int | None, body: bytes, chain: int) -> tuple[bytes, int]:

@@ -55,6 +55,11 @@ class Feeds:
         self._feeds: tuple[Feed, ...] = ()
         self._changing = threading.Lock()
 
+    @property
+    def are_followed(self) -> bool:
+        """Whether anybody has a queue. One that opens in this moment reads from disk first."""
+        return bool(self._feeds)
+
     def open(self) -> Feed:
         """A queue for what is published from now on."""
         feed = Feed()

@@ -32,9 +32,13 @@ class Live:
 
     def publish(self, batch: Batch) -> None:
         """This writer's own batch, as it will be read back."""
+        feeds, version = self.feeds, self._fold.schema_version
         for line, event, place in zip(batch.lines, batch.events, batch.places, strict=True):
-            remember(self.event_ids, line, event)
-            self._step(event, place, Published(place.seq, line[:-1], self._fold.schema_version))
+            if event.event_id is not None:
+                remember(self.event_ids, line, event)
+            self._step(event, place, len(line))
+            if feeds.are_followed:
+                feeds.offer(Published(place.seq, line[:-1], version))
 
     def take(self, batch: list[Record], version: int) -> None:
         """A batch of another writer, with events of schema version `version`."""
@@ -49,8 +53,8 @@ class Live:
             )
         for record in batch:
             event = self._event(record, version)
-            published = Published(record.seq, record.line, version)
-            self._step(event, Place(record.seq, record.crc), published)
+            self._step(event, Place(record.seq, record.crc), len(record.line) + 1)
+            self.feeds.offer(Published(record.seq, record.line, version))
 
     def _event(self, record: Record, version: int) -> Event:
         try:
@@ -73,15 +77,14 @@ class Live:
         self.state, self.place = found.state, found.place
         self.feeds.wake()
 
-    def _step(self, event: Event, place: Place, published: Published) -> None:
+    def _step(self, event: Event, place: Place, size: int) -> None:
         try:
             self.state = self._fold.step(self.state, event)
         except Exception as error:
             what = f"is in the log, but the program's apply raised {error!r} for it"
             raise self._unusable(event.seq, what) from error
         self.place = place
-        self.feeds.offer(published)
-        self._grew(len(published.line) + 1)
+        self._grew(size)
 
     def _unusable(self, seq: int, what: str) -> SessionFailedError:
         return SessionFailedError(

@@ -66,10 +66,14 @@ class Tally:
 
     def count(self, mapped: Mapped) -> None:
         """One line."""
-        self.report_so_far.lines += 1
-        self._add(mapped.disposition, 1)
-        if mapped.disposition == "reported":
-            self._place(mapped.line_number, mapped.reason)
+        so_far = self.report_so_far
+        so_far.lines += 1
+        if mapped.disposition == "mapped":
+            so_far.mapped += 1
+        else:
+            self._add(mapped.disposition, 1)
+            if mapped.disposition == "reported":
+                self._place(mapped.line_number, mapped.reason)
         if mapped.why:
             self._reason(mapped.why)
         for draft in mapped.drafts:

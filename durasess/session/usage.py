@@ -90,13 +90,21 @@ def as_data(usage: Usage) -> dict[str, float]:
 
 def from_data(data: Mapping[str, float]) -> Usage:
     """Deltas of an event; what is no number of tokens counts 0, so that no sum goes down."""
-    prompt, completion, total = (
-        int(_counted(data.get(name))) for name in ("prompt", "completion", "total")
-    )
-    return Usage(prompt, completion, max(total, prompt + completion), _counted(data.get("cost")))
+    if not data:
+        return _NOTHING
+    prompt, completion = int(_counted(data.get("prompt"))), int(_counted(data.get("completion")))
+    total = max(int(_counted(data.get("total"))), prompt + completion)
+    return Usage(prompt, completion, total, _counted(data.get("cost")))
+
+
+_NOTHING = Usage()
 
 
 def _counted(value: Any) -> float:
+    if value is None:
+        return 0
+    if type(value) is int:
+        return value if value > 0 else 0
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if is_number and math.isfinite(value) and value > 0 else 0
 
