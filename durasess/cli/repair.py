@@ -11,7 +11,7 @@ from durasess.cli import options, stores
 from durasess.cli.blocks import Block, Fact, Facts, Notes, Tone, count, number
 from durasess.cli.metered import MeteredFiles, bytes_to_read
 from durasess.cli.output import DAMAGE, SOUND, Output
-from durasess.engine import files, paths, repair, verify
+from durasess.engine import paths, repair, verify
 from durasess.engine.repair import Repaired
 from durasess.engine.types import Damage
 
@@ -40,22 +40,24 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
         disk = MeteredFiles(step)
         done = repair.repair(directory, files=disk, apply=chosen.apply)
         left = repair.repair(directory, files=disk) if chosen.apply else done
-        blobs = _blobs(disk, directory)
-    report = {**options.fields(done), "blobs": msgspec.to_builtins(blobs)}
-    output.report(report, lambda: _blocks(done, left, blobs))
+        found = verify.verify(directory, files=disk).damage
+    blobs = [one for one in found if one.rule == "blob"]
+    # What repair works on, it tells itself.
+    is_done = not left.damage and not left.actions
+    history = [one for one in found if one.rule != "blob"] if is_done else []
+    beyond = {"blobs": msgspec.to_builtins(blobs), "history": msgspec.to_builtins(history)}
+    output.report(options.fields(done) | beyond, lambda: _blocks(done, left, blobs, history))
     if chosen.apply:
-        return DAMAGE if left.damage or blobs else SOUND
-    return DAMAGE if done.damage or done.actions or blobs else SOUND
+        return DAMAGE if left.damage or blobs or history else SOUND
+    return DAMAGE if done.damage or done.actions or blobs or history else SOUND
 
 
-def _blobs(disk: files.Files, directory: str) -> list[Damage]:
-    """Large values that are missing or have other bytes: they keep nobody from writing, and nothing
-    here can make them again."""
-    return [one for one in verify.verify(directory, files=disk).damage if one.rule == "blob"]
-
-
-def _blocks(done: Repaired, left: Repaired, blobs: list[Damage]) -> Iterator[Block]:
+def _blocks(
+    done: Repaired, left: Repaired, blobs: list[Damage], history: list[Damage]
+) -> Iterator[Block]:
     word, note, tone = _outcome(done, left)
+    if word == "not needed" and (blobs or history):
+        note, tone = "it can be opened for writing; what is lost is below", "warn"
     facts = [
         Fact("session", paths.base(done.path)),
         Fact("repair", word, note, tone),
@@ -72,6 +74,14 @@ def _blocks(done: Repaired, left: Repaired, blobs: list[Damage]) -> Iterator[Blo
         yield Notes(title, [f"{index}. {one}" for index, one in enumerate(done.actions, 1)])
     if done.set_aside:
         yield Notes("set aside", done.set_aside)
+    if history:
+        lines = [str(one) for one in history]
+        lines.append(
+            "Opening needs none of it, since a newer snapshot is sound, and repair cannot make it "
+            "again: copy these files back from a copy of the session. Until then their events "
+            "cannot be read."
+        )
+        yield Notes("history that repair cannot bring back", lines, "bad")
     if blobs:
         lines = [str(one) for one in blobs]
         lines.append(

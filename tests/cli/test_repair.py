@@ -173,3 +173,26 @@ def test_session_that_others_share_is_status_3(
     with Engine.open(path, mode="shared"):
         assert main(["repair", str(path), "--apply", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["error"]["kind"] == "SessionLockedError"
+
+
+def test_history_that_is_damaged_below_a_snapshot_is_named_and_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Store(tmp_path).create("s1") as session:
+        session.note("first")
+        session.snapshot()
+        session.note("second")
+        session.snapshot()
+    segment = tmp_path / "s1" / "events_0001.jsonl"
+    whole = segment.read_bytes()
+    sessions.flip(segment, 40)
+    changed = segment.read_bytes()
+    for more in ([], ["--apply"]):
+        assert main(["repair", str(tmp_path / "s1"), *more]) == 1
+        said = capsys.readouterr().out
+        assert "history that repair cannot bring back" in said and str(segment) in said
+        assert segment.read_bytes() == changed
+    with Store(tmp_path).open("s1") as session:
+        session.note("third")
+    segment.write_bytes(whole)
+    assert main(["repair", str(tmp_path / "s1")]) == 0
