@@ -14,7 +14,11 @@ from functools import cache
 from durasess.session.secret_shapes import NAMED, NAMED_UPPER
 
 LIMIT = 32 * 1024
-"""Characters that are held back at most: a key that is longer is written unmasked."""
+"""Characters that are held back at most, of a key file."""
+
+WINDOW = 8 * 1024
+"""Characters that are held back at most, of any other key. What is longer is written unmasked; what
+is looked through for each piece stays bounded."""
 
 _KEY = r"[A-Za-z0-9_.-]*+"
 _LITERALS = (
@@ -83,9 +87,11 @@ class HeldBack:
 def _unfinished(text: str) -> int:
     """Where the end of a text begins that may be the beginning of a secret; its length when none
     does."""
-    found = _plain().search(text)
-    at = found.start() if found is not None else len(text)
-    return min(at, _unfinished_value(text), _unfinished_file(text))
+    tail = text[-WINDOW:]
+    begin = len(text) - len(tail)
+    found = _plain().search(tail)
+    at = found.start() if found is not None else len(tail)
+    return min(begin + min(at, _unfinished_value(tail)), _unfinished_file(text))
 
 
 def _unfinished_value(text: str) -> int:
@@ -101,7 +107,6 @@ def _unfinished_value(text: str) -> int:
 
 
 def _unfinished_file(text: str) -> int:
-    for found in _HEADER.finditer(text):
-        if "-----END" not in text[found.end() :]:
-            return found.start()
-    return len(text)
+    ended = max(text.rfind("-----END"), len(text) - LIMIT, 0)
+    found = _HEADER.search(text, ended)
+    return found.start() if found is not None else len(text)

@@ -104,7 +104,7 @@ def test_words_wait_for_nothing() -> None:
 
 
 def test_what_is_too_long_to_be_a_key_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_back, "LIMIT", 100)
+    monkeypatch.setattr(held_back, "WINDOW", 100)
     held = HeldBack()
     said = "".join(add(held, "sk-a1B2" if n == 0 else "a1B2") for n in range(60))
     assert len(said) > 100
@@ -116,6 +116,8 @@ def test_long_replies_take_no_quadratic_time() -> None:
         for _ in range(3000):
             add(held, hostile)
     add(held, " ")
+    for hostile in ("A=", '"a":"', "sk-", "://", "eyJ", "-----BEGIN ", "API_KEY=x "):
+        add(held, hostile * 100_000 + "(")
 
 
 DELTAS = ["key: s", "k-", "a1B2" * 5, "a1B2" * 5, " is it"]
