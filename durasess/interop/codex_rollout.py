@@ -128,7 +128,9 @@ class Rollout:
             return [], True
         self.speakers.add(role)
         for key in keys & self.waiting.keys():
-            return [kept(self.waiting.pop(key).line, f"the same as line {line.number}")], False
+            return [
+                kept(self.waiting.pop(key).line, "the same as a later item of the model's log")
+            ], False
         if len(self.said) > _MOST_SAID:
             self.said.clear()
         self.said.update(keys)

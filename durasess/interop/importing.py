@@ -141,10 +141,11 @@ def _import(
     scratch = Scratch(RealFiles(), core.engine.path)
     try:
         before = position_of(core)
-        report.conflict = _conflict(core, file, before)
+        there = prefix(file, before.bytes) if before is not None else ("", False)
+        report.conflict = _conflict(core, before, there)
         if before is None or not report.conflict:
             report.uncertain = _uncertain(core)
-        if report.conflict or (before is not None and _is_unchanged(file, before, report)):
+        if report.conflict or (before is not None and _is_unchanged(before, there, report)):
             return report
         tally = Tally(report)
         decoding = Decoding(options.mask)
@@ -210,8 +211,9 @@ def _read(
     report.problem = source.problem
 
 
-def _conflict(core: Core, file: ForeignFile, before: Position | None) -> str:
-    """Why the file cannot be merged into the session; nothing when it can."""
+def _conflict(core: Core, before: Position | None, there: tuple[str, bool]) -> str:
+    """Why the file cannot be merged into the session; nothing when it can. `there` is what the file
+    begins with now, as far as it was imported."""
     session_id = core.engine.session_id
     if before is None:
         if not core.engine.last_seq:
@@ -220,14 +222,14 @@ def _conflict(core: Core, file: ForeignFile, before: Position | None) -> str:
             f"there is a session {session_id} that was not imported. Import into another store, or "
             "delete it"
         )
-    found, _ = prefix(file, before.bytes)
-    if found != before.digest:
+    digest, is_all = there
+    if digest != before.digest:
         return (
             f"the first {before.bytes} bytes are not those that were imported into {session_id} "
             f"from {before.source}. Nothing was merged: import into another store, or delete the "
             "session and import again"
         )
-    if core.engine.last_seq != before.seq and not _ends_at(file, before):
+    if core.engine.last_seq != before.seq and not (before.is_complete and is_all):
         return (
             f"the session {session_id} was continued since seq {before.seq}, and the file has "
             "grown too. Nothing was merged: import into another store to have both"
@@ -235,12 +237,8 @@ def _conflict(core: Core, file: ForeignFile, before: Position | None) -> str:
     return ""
 
 
-def _ends_at(file: ForeignFile, before: Position) -> bool:
-    return before.is_complete and prefix(file, before.bytes)[1]
-
-
-def _is_unchanged(file: ForeignFile, before: Position, report: ImportReport) -> bool:
-    if not _ends_at(file, before):
+def _is_unchanged(before: Position, there: tuple[str, bool], report: ImportReport) -> bool:
+    if not (before.is_complete and there[1]):
         return False
     report.skipped, report.bytes = before.lines, before.bytes
     return True
