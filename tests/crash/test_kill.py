@@ -114,10 +114,10 @@ class Writer:
         """What it says, as it says it, until it is dead."""
         while chunk := os.read(self._pipe, 65536):
             *whole, self._rest = (self._rest + chunk).split(b"\n")
-            for line in whole:
-                what, value = json.loads(line)
-                self.said.append((what, value))
-                yield what, value
+            said = [(what, value) for what, value in map(json.loads, whole)]
+            # All of it before any of it is shown: who stops looking must not forget the rest.
+            self.said += said
+            yield from said
 
     def __enter__(self) -> Writer:
         return self
