@@ -175,7 +175,8 @@ class _Copy:
                 first_seq=end.seq + 1,
                 chain=codec.hexed(end.chain),
             )
-            self._open = _Segment(self._disk, self._target, self._header)
+            self._open = _Segment(self._disk, self._target, last)
+            self._open.write(segment.header_line(self._header), 0)
         return last
 
     def _cut(self, batch: list[Record], end: Place) -> tuple[list[bytes], Place]:
@@ -223,15 +224,14 @@ class _Copy:
 
 
 class _Segment:
-    """A segment that is being written, sealed when it is finished."""
+    """A segment that is being written, its header first, sealed when it is finished."""
 
-    def __init__(self, disk: files.Files, directory: str, header: segment.Header) -> None:
+    def __init__(self, disk: files.Files, directory: str, number: int) -> None:
         self._disk = disk
-        self._number = header.segment
-        self._fd = disk.create(paths.join(directory, paths.segment(header.segment)))
+        self._number = number
         self._digest = codec.hasher()
         self._offset = self._events = 0
-        self.write(segment.header_line(header), 0)
+        self._fd = disk.create(paths.join(directory, paths.segment(number)))
 
     def write(self, data: bytes, events: int) -> None:
         """Whole lines with so many events."""

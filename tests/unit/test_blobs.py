@@ -18,6 +18,7 @@ from durasess import (
 )
 from durasess.cli import layout
 from durasess.cli.main import main
+from durasess.engine import blobs
 from durasess.engine.files import RealFiles
 from durasess.engine.prune import prune
 from durasess.engine.verify import verify
@@ -457,3 +458,46 @@ def test_layout_calls_blobs_blobs(tmp_path):
     kinds = {one.name: one.kind for one in folder.inside}
     assert kinds[hash_of(VALUE)] == "blob"
     assert sorted(kinds.values()) == ["blob", "foreign", "tmp"]
+
+
+# What another process does in the same moment, and a disk that does not read
+
+
+def test_blob_that_the_disk_does_not_read_is_an_error_of_the_system_not_damage():
+    files = sim_disk()
+    with open_sim(files) as engine:
+        name = engine.put_blob(VALUE)
+        files.fail("read_at", code=errno.EIO, where=name)
+        with pytest.raises(StorageError, match="cannot be read") as raised:
+            engine.read_blob(name)
+        assert raised.value.errno == errno.EIO
+        assert engine.read_blob(name) == VALUE
+
+
+def test_blob_that_is_pruned_while_it_is_listed_is_simply_not_there():
+    files = sim_disk()
+    with open_sim(files) as engine:
+        name = engine.put_blob(VALUE)
+        files.fail("stat", code=errno.ENOENT, where=name)
+        assert blobs.stored(files, engine.path) == {}
+        assert blobs.stored(files, engine.path) == {name: len(VALUE)}
+
+
+def test_blob_that_nothing_names_and_is_pruned_while_it_is_verified_is_no_damage():
+    files = sim_disk()
+    with open_sim(files) as engine:
+        name = engine.put_blob(VALUE)
+        engine.append("n", 1)
+        files.fail("open", code=errno.ENOENT, where=name)
+        assert verify(engine.path, files=files).damage == []
+
+
+def test_blob_that_another_prune_took_first_is_removed_all_the_same():
+    files = sim_disk()
+    engine = open_sim(files)
+    name = engine.put_blob(VALUE)
+    engine.close()
+    with open_sim(files) as engine:
+        files.meanwhile("unlink", lambda: files.unlink(f"{engine.path}/blobs/{name}"), where=name)
+        engine.prune()
+        assert blobs.stored(files, engine.path) == {}

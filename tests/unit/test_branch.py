@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,43 @@ def test_blobs_that_the_copied_events_name_come_along_and_no_others(tmp_path: Pa
             engine.append("kept", {"$blob": {"hash": name, "size": 3, "kind": "text"}})
     copied(str(tmp_path / "a1"), tmp_path / "b1", 1)
     assert [one.name for one in (tmp_path / "b1/blobs").iterdir()] == [names[0]]
+
+
+def test_damaged_session_is_not_copied(tmp_path: Path) -> None:
+    """Damage that is seen before the log is read."""
+    source = sessions.make_snapshots(tmp_path / "a1", 2)
+    Path(source, "meta.json").unlink()
+    for name in ("snapshot.json.zst", "snapshot.prev.json.zst"):
+        Path(source, name).write_bytes(b"")
+    sessions.segment_path(source, 1).unlink()
+    with sessions.unchanged(source), pytest.raises(CorruptionError):
+        branch.copy(
+            RealFiles(),
+            source,
+            str(tmp_path / "b1"),
+            through=branch.EVERYTHING,
+            created=CREATED,
+            token=lambda: "t",
+        )
+
+
+def test_disk_that_takes_no_copy_is_an_error_of_the_system_and_the_source_is_whole() -> None:
+    files = sessions.sim_disk()
+    with sessions.open_sim(files) as engine:
+        sessions.append_all(engine, 3)
+    target = f"{sessions.SIM_PATH}-copy"
+    before = {path: data for path, data in files.tree().items() if not path.startswith(target)}
+    files.fail("write_at", code=errno.ENOSPC)
+    with pytest.raises(StorageError, match="The session was only read") as raised:
+        branch.copy(
+            files,
+            sessions.SIM_PATH,
+            target,
+            through=branch.EVERYTHING,
+            created=CREATED,
+            token=lambda: "t",
+        )
+    assert raised.value.errno == errno.ENOSPC
+    after = {path: data for path, data in files.tree().items() if not path.startswith(target)}
+    assert after == before
+    assert not files.descriptors

@@ -418,3 +418,32 @@ def test_failed_call_while_joining_costs_nothing_and_the_next_join_works(kind, n
         assert engine.append("t", 4).seq == 4
         engine.close()
     assert files.descriptors == {}
+
+
+# What comes between a look and a step
+
+
+def test_session_that_another_process_makes_in_this_moment_is_opened():
+    files = sim_disk()
+
+    def make():
+        with open_sim(files) as other:
+            other.append("t", 1)
+
+    files.meanwhile("mkdir", make)
+    with open_sim(files) as engine:
+        assert (engine.state, engine.recovery.created) == ([1], False)
+
+
+def test_lock_file_that_is_gone_and_cannot_be_made_is_an_error_of_the_system():
+    files = sim_disk()
+    with open_sim(files) as engine:
+        engine.append("t", 1)
+    files.unlink(f"{SIM_PATH}/owner")
+    files.fail("create", code=errno.EROFS, where="owner")
+    with pytest.raises(StorageError, match="cannot be read") as raised:
+        open_sim(files)
+    assert raised.value.errno == errno.EROFS
+    assert not files.descriptors
+    with open_sim(files) as engine:
+        assert engine.state == [1]

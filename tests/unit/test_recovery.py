@@ -222,3 +222,31 @@ def test_newer_schema_is_refused_for_writing(tmp_path):
     assert found.state == [1, 2, 3]
     with pytest.raises(FormatVersionError, match="schema version 2"):
         recovery.refuse(found)
+
+
+class Shape(msgspec.Struct):
+    """A state that a list is not."""
+
+    count: int
+
+
+def test_snapshot_whose_state_has_another_shape_is_refused_and_nothing_is_changed(tmp_path):
+    path = make_snapshots(tmp_path / "s1", 1)
+    shaped = Fold(initial=lambda: Shape(0), apply=collect, state_type=Shape)
+    with unchanged(path), pytest.raises(CorruptionError, match="cannot use its state"):
+        recovered(path, fold=shaped)
+
+
+def test_last_line_without_its_line_feed_that_apply_does_not_take_is_not_kept(tmp_path):
+    path = make_unclean(tmp_path / "s1")
+    segment = segment_path(path)
+    segment.write_bytes(segment.read_bytes().rstrip(b"\t\n"))
+
+    def refuses_the_last(state, event):
+        if event.seq == 3:
+            raise ValueError("no")
+        collect(state, event)
+
+    found = recovered(path, fold=Fold(initial=list, apply=refuses_the_last), writer=True)
+    assert (found.kept, found.place.seq) == ([], 2)
+    assert isinstance(found.apply_error, ValueError)
