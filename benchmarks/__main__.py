@@ -16,6 +16,7 @@ from benchmarks import (
     bench_import,
     bench_importing,
     bench_listing,
+    bench_processor,
     bench_reading,
     bench_recovery,
     bench_sessions,
@@ -59,6 +60,7 @@ def measure_all(directory: Path, sizes: Sizes, *, only: list[str]) -> Findings:
     histories = Histories(_made(directory / "histories"))
     suites: dict[str, Callable[[], Findings]] = {
         "append": lambda: bench_append.measured(_made(directory / "append"), sizes),
+        "processor": lambda: bench_processor.measured(_made(directory / "processor"), sizes),
         "writers": lambda: bench_writers.measured(_made(directory / "writers"), sizes),
         "sharing": lambda: bench_sharing.measured(_made(directory / "sharing"), sizes),
         "recovery": lambda: bench_recovery.measured(histories, sizes),

@@ -92,6 +92,11 @@ def _calls(root: Path, sizes: Sizes) -> Findings:
     rows = [
         ("two bare writes with fdatasync", microseconds(found["bare"]), "1.00"),
         ("durasess: its start and its result", microseconds(found["durasess"]), ratio),
+        (
+            "durasess: the reply that asks for it",
+            microseconds(found["reply"]),
+            times(found["reply"], found["bare"]),
+        ),
     ]
     table = Table("A tool call", "Medians, taking turns.", ("", "median", "to bare"), rows)
     return Findings([table], {"call": found["durasess"] / found["bare"]})
@@ -177,7 +182,8 @@ def call_once(session: Session, run, number: int) -> None:
 
 
 def call_ratio(root: Path, *, rounds: int) -> dict[str, float]:
-    """Median seconds of a tool call, two durable events, and of two bare durable writes."""
+    """Median seconds of a tool call, two durable events, of the reply before it that asks for it,
+    one event, and of two bare durable writes."""
     os.makedirs(root)
     fd = os.open(root / "bare", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     line = b"x" * 250 + b"\n"
@@ -187,16 +193,18 @@ def call_ratio(root: Path, *, rounds: int) -> dict[str, float]:
             os.write(fd, line)
             os.fdatasync(fd)
 
+    asked, called = itertools.count(), itertools.count()
     with Store(root).create("calls") as session, session.run("go") as run:
-        for first in range(0, rounds, 500):
-            asked = [
-                {"call_id": f"c{number}", "name": "t"}
-                for number in range(first, min(first + 500, rounds))
-            ]
-            run.assistant(tool_calls=asked)
-        following = itertools.count()
+
+        def reply() -> None:
+            run.assistant(tool_calls=[{"call_id": f"c{next(asked)}", "name": "t"}])
+
         found = measure.interleaved(
-            {"bare": bare, "durasess": lambda: call_once(session, run, next(following))},
+            {
+                "bare": bare,
+                "reply": reply,
+                "durasess": lambda: call_once(session, run, next(called)),
+            },
             rounds=rounds,
         )
     os.close(fd)
@@ -213,7 +221,7 @@ def test_open_a_session(benchmark, tmp_path: Path) -> None:
 def test_every_size_is_ready(tmp_path: Path) -> None:
     found = open_ratio(tmp_path / "store", (100, 1000), rounds=1)
     assert set(found) == {"plain 100", "compacted 100", "plain 1000", "compacted 1000"}
-    assert set(call_ratio(tmp_path / "calls", rounds=5)) == {"bare", "durasess"}
+    assert set(call_ratio(tmp_path / "calls", rounds=5)) == {"bare", "reply", "durasess"}
 
 
 def test_its_memory_and_calls_are_measured(tmp_path: Path) -> None:

@@ -30,6 +30,13 @@ class Target:
 TARGETS = (
     Target("append_one", "durable append, one thread: median to bare write + fdatasync", 1.35),
     Target("append_sqlite", "durable append, one thread: median to sqlite, synchronous FULL", 1),
+    Target(
+        "processor_alone_us",
+        "processor time of an append beyond the system calls, alone",
+        60,
+        unit=" µs",
+    ),
+    Target("processor_batch_us", "the same, 64 tasks in one batch", 30, unit=" µs"),
     Target("threads_bare", "16 threads on one session: rate to bare under a lock", 3, "least"),
     Target("threads_sqlite", "16 threads: rate to sqlite FULL, the faster of its ways", 4, "least"),
     Target("threads_batched", "16 threads: rate to sqlite with batched commits", 1, "least"),
