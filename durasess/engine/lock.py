@@ -249,8 +249,9 @@ def holder_at(disk: files.Files, path: str) -> Holder | None:
         disk.close(fd)
 
 
-def write_anchor(disk: files.Files, fd: int, anchor: Anchor) -> None:
-    """Overwrite the anchor in place with one write, without a sync."""
+def write_anchor(disk: files.Files, fd: int, anchor: Anchor, *, width: int = ANCHOR_BYTES) -> int:
+    """Overwrite the anchor in place with one write, without a sync; returns its length in bytes.
+    Only spaces stand behind the first `width` bytes, so no more than those need to be covered."""
     # By formatting: this is on the path of every append, and no field needs an escape.
     text = (
         b'{"session_id":"%s","segment":%d,"offset":%d,"size":%d,"seq":%d,"chain":"%s","phase":"%s"'
@@ -263,7 +264,9 @@ def write_anchor(disk: files.Files, fd: int, anchor: Anchor) -> None:
         anchor.chain.encode(),
         anchor.phase.encode(),
     )
-    publishing.write_all(disk, fd, codec.with_crc(text, codec.CHAIN_START).ljust(ANCHOR_BYTES))
+    line = codec.with_crc(text, codec.CHAIN_START)
+    publishing.write_all(disk, fd, line.ljust(width))
+    return len(line)
 
 
 def read_anchor(disk: files.Files, directory: str, session_id: str) -> Anchor | None:

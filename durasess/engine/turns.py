@@ -83,6 +83,7 @@ class Alone:
         self._lock_fd = lock_fd
         self._held = [owner_fd, lock_fd]
         self._note = note
+        self._anchor_width = lock.ANCHOR_BYTES
 
     def begin(self) -> None:
         """It is."""
@@ -92,8 +93,11 @@ class Alone:
 
     def acknowledged(self) -> None:
         """Say that everything up to here was acknowledged. Without a sync: see lock.Anchor."""
+        anchor = _anchor(self._session_id, self._log)
+        # Nobody else writes there, so only the one before has to be covered.
+        width, self._anchor_width = self._anchor_width, lock.ANCHOR_BYTES
         try:
-            lock.write_anchor(self._disk, self._lock_fd, _anchor(self._session_id, self._log))
+            self._anchor_width = lock.write_anchor(self._disk, self._lock_fd, anchor, width=width)
         except OSError as error:
             # An older anchor claims less and is as true; the events themselves are durable.
             self._note(f"the anchor in {paths.LOCK} could not be written: {error}")

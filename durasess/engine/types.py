@@ -36,9 +36,10 @@ BLANKS = b"\0" + FILLER
 """What stands where bytes never reached the disk: zeros where the file was made longer or was going
 to be cut, filler where it was already."""
 
-PREALLOCATE = 32 * 1024
+PREALLOCATE = 12 * 1024
 """Default step in bytes by which the active segment's file grows: a sync of bytes inside a file is
-cheaper than one that has to make the file longer (measured: benchmarks/bench_append.py)."""
+cheaper than one that has to make the file longer (measured: benchmarks/bench_append.py). Larger
+steps gain little more, and filler is written too."""
 
 MAX_PREALLOCATE = 1024 * 1024
 

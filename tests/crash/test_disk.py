@@ -222,7 +222,7 @@ def test_full_disk_takes_the_events_that_fit_into_the_filler(
             except StorageError as error:
                 assert error.errno == errno.ENOSPC
                 refused = True
-        assert 25 <= len(data) <= PREALLOCATE // 1000
+        assert PREALLOCATE // 1200 <= len(data) <= PREALLOCATE // 1000
         disk.make_room()
         engine.append("n", "next")
     assert_holds(disk.session, ["first", *data, "next"])

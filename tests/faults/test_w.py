@@ -23,7 +23,7 @@ from durasess import (
     SessionLockedError,
 )
 from durasess.engine import frames
-from durasess.engine.types import Migration
+from durasess.engine.types import PREALLOCATE, Migration
 from tests.faults.tails import with_and_without_filler, write_on
 from tests.support.sessions import (
     PATIENCE_S,
@@ -284,12 +284,14 @@ def test_w5_foreign_line_over_the_filler_is_overwritten_or_told_and_nothing_is_l
             assert (again.state, again.recovery.torn) == ([1, 2, 3, 4, "mine"], None)
 
 
-@pytest.mark.parametrize("size", [0, 1, 100, 511, 600, 32_767])
+@pytest.mark.parametrize("size", [0, 1, 100, 511, 600, PREALLOCATE - 1])
 def test_w5_file_cut_or_grown_in_its_filler_fences_the_handle(tmp_path, size):
     engine = open_inline(tmp_path / "s1")
     engine.append("counted", 1)
     os.truncate(segment_path(tmp_path / "s1"), size)
-    with pytest.raises(FencedError, match=f"its size is {size} bytes, not the 32768 written here"):
+    with pytest.raises(
+        FencedError, match=f"its size is {size} bytes, not the {PREALLOCATE} written here"
+    ):
         engine.append("counted", 2)
     engine.abandon()
 

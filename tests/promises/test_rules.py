@@ -23,7 +23,7 @@ from durasess import (
 )
 from durasess.engine import codec, files, lock, snapshot, survey
 from durasess.engine.log import Log
-from durasess.engine.types import FILLER
+from durasess.engine.types import FILLER, PREALLOCATE
 from tests.faults.tails import end_of_lines, with_and_without_filler, write_on
 from tests.support.power_cuts import problems
 from tests.support.sessions import (
@@ -401,7 +401,7 @@ def test_r14_directory_sync_that_fails_stops_the_handle(disk):
 
 
 @with_and_without_filler
-@pytest.mark.parametrize("foreign", [b"x", b'{"seq":2}\n', b"\0" * 512, b"\t", b"\t" * 32768])
+@pytest.mark.parametrize("foreign", [b"x", b'{"seq":2}\n', b"\0" * 512, b"\t", b"\t" * PREALLOCATE])
 def test_r15_foreign_growth_is_seen_before_the_next_append(tmp_path, foreign, preallocate):
     engine = open_inline(tmp_path / "s1", preallocate=preallocate)
     engine.append("t", 1)
@@ -421,7 +421,9 @@ def test_r15_foreign_append_behind_the_filler_is_seen_wherever_the_writer_is_in_
     end = end_of_lines(segment_path(tmp_path / "s1"))
     foreign = unacknowledged(tmp_path / "s1", "foreign")
     append_bytes(segment_path(tmp_path / "s1"), foreign)
-    with pytest.raises(FencedError, match=r"its size is \d+ bytes, not the 32768 written here"):
+    with pytest.raises(
+        FencedError, match=rf"its size is \d+ bytes, not the {PREALLOCATE} written here"
+    ):
         engine.append("t", 5)
     assert (engine.state, engine.last_seq) == ([0, 1, 2, 3, 4], 5)
     engine.close()

@@ -73,10 +73,10 @@ def test_file_of_the_newest_segment_is_a_multiple_of_the_step(tmp_path, prealloc
     assert state_of(tmp_path / "s1") == [1, 2, 3]
 
 
-def test_newest_segment_grows_by_32_kib_unless_told(tmp_path):
+def test_newest_segment_grows_by_12_kib_unless_told(tmp_path):
     with open_inline(tmp_path / "s1") as engine:
         append_all(engine, 1)
-        assert segment_path(tmp_path / "s1").stat().st_size == 32768
+        assert segment_path(tmp_path / "s1").stat().st_size == 12 * 1024
 
 
 @pytest.mark.parametrize("preallocate", [0, 512])

@@ -412,6 +412,19 @@ def test_anchor_is_overwritten_in_place_and_read_back() -> None:
     assert disk.fstat(fd).size == lock.ANCHOR_BYTES
 
 
+def test_anchor_covers_the_one_before_and_leaves_the_spaces_behind_it() -> None:
+    disk = session()
+    fd = disk.open(LOCK, write=True)
+    width = lock.ANCHOR_BYTES
+    for seq in (7, 10**17, 99, 10**9):
+        line = anchor_line(seq=seq)
+        anchor = msgspec.structs.replace(ANCHOR, seq=seq)
+        taken = max(width, len(line))
+        width = lock.write_anchor(disk, fd, anchor, width=width)
+        assert (width, len(disk.log[-1].data)) == (len(line), taken)
+        assert disk.tree()[LOCK] == line.ljust(384)
+
+
 def test_longest_anchor_fits() -> None:
     anchor = Anchor("x" * 128, 10**15 - 1, 10**18 - 1, "ffffffff", lock.COMMIT)
     disk = SimFiles.from_tree({LOCK: b""})

@@ -101,6 +101,21 @@ def test_anchor_is_where_the_log_was_acknowledged(tmp_path):
         assert anchor.phase == IDLE
 
 
+def test_lock_holds_one_line_and_spaces_whatever_was_there_before(files):
+    engine = open_sim(files)
+    for n in range(120):
+        if n == 60:
+            engine.rotate()
+        if n % 7 == 3:
+            files.fail("write_at", where=LOCK)
+        engine.append("t", n)
+        files.faults.clear()
+        content = files.tree()[LOCK]
+        assert (len(content), content.rstrip(b" ").count(b"\n")) == (lock.ANCHOR_BYTES, 1)
+        assert n % 7 == 3 or anchor_of(files).seq == n + 1
+    engine.close()
+
+
 def test_anchor_that_cannot_be_written_is_a_notice(files):
     engine = open_sim(files)
     files.fail("write_at", where=LOCK)
@@ -335,10 +350,10 @@ def test_end_that_cannot_be_said_costs_the_next_writer_a_recovery_and_nothing_el
     one.append("counted", 1)
     real = lock.write_anchor
 
-    def refuse_the_end(disk, fd, anchor):
+    def refuse_the_end(disk, fd, anchor, **width):
         if anchor.phase == IDLE:
             raise OSError(errno.EIO, "no")
-        real(disk, fd, anchor)
+        return real(disk, fd, anchor, **width)
 
     monkeypatch.setattr(lock, "write_anchor", refuse_the_end)
     assert one.append("counted", 2).seq == 2
