@@ -11,6 +11,7 @@ import contextlib
 import logging
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -96,18 +97,20 @@ class Ticket:
         self, submit: Callable[[Ticket], None], timeout: float | None = None
     ) -> Any:
         """The same for a coroutine; `future` is of its loop."""
-        import asyncio
-
         assert self.future is not None
         submit(self)
         try:
             if timeout is not None:
+                import asyncio
+
                 await asyncio.wait([self.future], timeout=timeout)
                 if not self.future.done() and self.claim():
                     raise Withdrawn
             await self.future
-        except asyncio.CancelledError as cancelled:
-            cancelled.add_note(_WITHDRAWN if self.claim() else _UNKNOWN)
+        except Withdrawn:
+            raise
+        except BaseException as interruption:
+            interruption.add_note(_WITHDRAWN if self.claim() else _UNKNOWN)
             raise
         return self.outcome()
 
@@ -217,15 +220,26 @@ class ThreadScheduler:
             if ticket is not None:
                 self._run([ticket])
 
+    def _let_others_in(self, before: int) -> None:
+        """Those who shared the last batch were answered in this moment, and may hand over the next:
+        as long as they do, they run first, so that they share a batch again."""
+        seen = -1
+        while seen < (waiting := self._waiting.qsize()) < before > 1:
+            seen = waiting
+            time.sleep(0)
+
     def _loop(self, run: Callable[[Sequence[Ticket]], None]) -> None:
+        before = 1
         while True:
+            self._let_others_in(before)
             tickets = [self._waiting.get()]
-            while len(tickets) < MAX_TOGETHER and tickets[-1] is not None:
-                try:
-                    tickets.append(self._waiting.get_nowait())
-                except queue.Empty:
+            # Nobody else takes from the queue while this thread lives.
+            while tickets[-1] is not None and not self._waiting.empty():
+                if len(tickets) == MAX_TOGETHER:
                     break
+                tickets.append(self._waiting.get())
             ends = tickets[-1] is None
+            before = len(tickets)
             try:
                 run([ticket for ticket in tickets if ticket is not None])
             except BaseException:

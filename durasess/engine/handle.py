@@ -5,9 +5,10 @@ What the work is, engine.py says; what it does to the disk, writer.py.
 
 from __future__ import annotations
 
+import functools
 import logging
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -169,16 +170,20 @@ class Handle:
         except Withdrawn:
             raise busy_error(self.path, self._options.lock_timeout) from None
 
-    async def _hand_over_async(self, work: Append) -> list[Receipt]:
+    def _hand_over_async(self, work: Append) -> Coroutine[Any, Any, list[Receipt]]:
         self._usable_writer()
         assert self._scheduler is not None
-        import asyncio
+        ticket = Ticket(work, _asyncio().get_running_loop().create_future())
+        patience = self._options.patience
+        if patience is None:
+            return ticket.wait_async(self._scheduler.submit)
+        return self._wait_patiently(ticket, self._scheduler.submit, patience)
 
-        future = asyncio.get_running_loop().create_future()
+    async def _wait_patiently(
+        self, ticket: Ticket, submit: Callable[[Ticket], None], patience: float
+    ) -> list[Receipt]:
         try:
-            receipts: list[Receipt] = await Ticket(work, future).wait_async(
-                self._scheduler.submit, self._options.patience
-            )
+            receipts: list[Receipt] = await ticket.wait_async(submit, patience)
         except Withdrawn:
             raise busy_error(self.path, self._options.lock_timeout) from None
         return receipts
@@ -214,6 +219,14 @@ class Handle:
         self._closed = True
         if self._writer is not None:
             self._writer.release(forked=True)
+
+
+@functools.cache
+def _asyncio() -> Any:
+    """Imported when the first coroutine appends: it is a large part of a start."""
+    import asyncio
+
+    return asyncio
 
 
 def _always(do: Callable[[], Any]) -> Work:

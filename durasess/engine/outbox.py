@@ -57,6 +57,8 @@ class Outbox:
 
     def answer(self, failure: DurasessError | None) -> None:
         """The turn has ended: answer everybody; who still waits for a state meets the failure."""
+        if not self._answers and not self._waiting:
+            return
         answers, self._answers = self._answers, []
         settle_together(answers)
         waiting, self._waiting = self._waiting, []

@@ -197,8 +197,9 @@ class SharedLog(Log):
         self._read_offset = self.offset
 
     def _hashed(self, lines: bytes) -> None:
+        # At once: scans go on from this hash.
         if self.is_read:
-            super()._hashed(lines)
+            self._hash.update(lines)
 
     def _moved(self, size: int, after: Place, events: int) -> None:
         if self.is_read:

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from durasess.engine import commit
 from durasess.engine.commit import (
     MAX_TOGETHER,
     InlineScheduler,
@@ -137,6 +138,48 @@ def test_cancelled_task_withdraws_what_was_not_begun():
 def test_cancelled_task_whose_commit_began_learns_that_the_outcome_is_unknown():
     note, _ = cancelled_note(claimed=True)
     assert "outcome of this call is unknown" in note
+
+
+def test_coroutine_that_is_thrown_away_withdraws_what_was_not_begun():
+    loop = asyncio.new_event_loop()
+    ticket = Ticket("work", loop.create_future())
+    waiting = ticket.wait_async(lambda _ticket: None)
+    waiting.send(None)
+    waiting.close()
+    loop.close()
+    assert not ticket.claim()
+
+
+# Who was answered together
+
+
+def gathered(monkeypatch, before, arriving):
+    """What waits when the next batch begins behind one of `before`; each pause brings what the next
+    number of `arriving` says."""
+    scheduler = ThreadScheduler()
+    numbers = iter(arriving)
+
+    def sleep(seconds):
+        assert seconds == 0, "nobody waits for who does not come"
+        for _ in range(next(numbers)):
+            scheduler.submit(Ticket("work"))
+
+    monkeypatch.setattr(commit.time, "sleep", sleep)
+    scheduler._let_others_in(before)
+    return scheduler._waiting.qsize(), list(numbers)
+
+
+def test_who_was_answered_together_is_let_in_again_before_the_next_batch(monkeypatch):
+    assert gathered(monkeypatch, 4, [1, 2, 1, 9]) == (4, [9])
+
+
+def test_nobody_is_waited_for_who_does_not_come(monkeypatch):
+    assert gathered(monkeypatch, 4, [0, 9]) == (0, [9])
+    assert gathered(monkeypatch, 4, [2, 0, 9]) == (2, [9])
+
+
+def test_caller_that_is_alone_is_not_let_in(monkeypatch):
+    assert gathered(monkeypatch, 1, [9]) == (0, [9])
 
 
 # A time limit
