@@ -33,15 +33,15 @@ LONGER_MODULES = {
     # A commit, a rotation and a close, from end to end.
     "durasess/engine/writer.py": 500,
     # One write with all that can go wrong with it; a turn likewise; opening in three modes.
-    "durasess/engine/log.py": 325,
-    "durasess/engine/turns.py": 330,
+    "durasess/engine/log.py": 335,
+    "durasess/engine/turns.py": 335,
     "durasess/engine/opening.py": 320,
     # Rules that are read side by side.
     "durasess/engine/scan.py": 365,
     "durasess/engine/codec.py": 320,
     "durasess/engine/repair.py": 310,
     # Tickets and the two places where they are worked off.
-    "durasess/engine/commit.py": 310,
+    "durasess/engine/commit.py": 322,
 }
 VAGUE_MODULES = frozenset(["util", "utils", "helper", "helpers", "common", "misc"])
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")

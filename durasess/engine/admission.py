@@ -15,7 +15,7 @@ from durasess.engine.types import Draft, Event
 from durasess.errors import EventRejectedError
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class Prepared(msgspec.Struct, frozen=True, gc=False):
     """A draft that was checked and encoded in its caller's thread; its data is what the bytes read
     back as."""
 
@@ -23,19 +23,23 @@ class Prepared(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class Append(msgspec.Struct, frozen=True):
-    """The work of one append or append_many: all of it in one batch."""
+class Append:
+    """The work of one append or append_many: all of it in one batch. `size` is in bytes, near
+    enough; `event_ids` are those that its drafts have."""
 
-    items: list[Prepared]
-    durable: bool
+    __slots__ = ("durable", "event_ids", "items", "size")
 
-    def size(self) -> int:
-        """Bytes, near enough."""
-        return sum([len(item.body) for item in self.items])
-
-    def event_ids(self) -> set[str]:
-        """The event ids in it."""
-        return {item.draft.event_id for item in self.items if item.draft.event_id is not None}
+    def __init__(self, items: list[Prepared], durable: bool) -> None:
+        self.items = items
+        self.durable = durable
+        size = 0
+        ids = []
+        for item in items:
+            size += len(item.body)
+            if item.draft.event_id is not None:
+                ids.append(item.draft.event_id)
+        self.size = size
+        self.event_ids = frozenset(ids)
 
 
 Admitted = tuple[Ticket, list[Prepared | Receipt]]
@@ -44,22 +48,26 @@ Admitted = tuple[Ticket, list[Prepared | Receipt]]
 
 def admit(
     work: Append,
-    before: list[Prepared],
+    taken: set[str],
     event_ids: dict[str, snapshot.RememberedId],
     session_id: str,
     validate: Callable[[Any, Draft], None] | None,
     state: Any,
 ) -> list[Prepared | Receipt]:
-    """What becomes of each draft; `before` are those of the same batch.
+    """What becomes of each draft. `taken` are the event ids that are to be written in the same
+    batch before it, and behind it.
 
     Raises EventRejectedError for an event id that means two things, and whatever `validate` raises.
     """
     items: list[Prepared | Receipt] = []
-    seen = {item.draft.event_id for item in before if item.draft.event_id is not None}
+    if validate is None and not work.event_ids:
+        items += work.items
+        return items
+    seen: set[str] = set()
     for item in work.items:
         event_id = item.draft.event_id
         if event_id is not None:
-            if event_id in seen:
+            if event_id in seen or event_id in taken:
                 raise EventRejectedError(
                     f"event rejected: event_id {event_id!r} is used by two events at once. "
                     "Nothing was written."
@@ -72,6 +80,7 @@ def admit(
         if validate is not None:
             validate(state, _as_read_back(item))
         items.append(item)
+    taken |= work.event_ids.difference(event_ids)
     return items
 
 
@@ -91,7 +100,7 @@ def _repeated(item: Prepared, known: snapshot.RememberedId, session_id: str) -> 
     return Receipt(session_id, known.seq, known.crc)
 
 
-class Batch(msgspec.Struct, frozen=True):
+class Batch(msgspec.Struct, frozen=True, gc=False):
     """What is written at once: each event's line, the event as it is read back from that, and the
     place in the log after it."""
 

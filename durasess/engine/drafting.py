@@ -130,6 +130,8 @@ def _name(name: str, value: Any) -> str | None:
     """The text of a type (which must be there) or of an id; subclasses of str become str."""
     if value is None and name != "type":
         return None
+    if type(value) is str and 0 < len(value) <= MAX_NAME and value.isascii():
+        return value
     if not isinstance(value, str) or not 0 < len(value) <= MAX_NAME:
         raise EventRejectedError(
             f"event rejected: {name} is 1 to {MAX_NAME} characters, not {value!r:.60}. "

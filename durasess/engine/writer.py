@@ -201,13 +201,13 @@ class Writer:
                     continue
                 if isinstance(ticket.work, Append):
                     # The same event handed over twice: the second must find the first's receipt.
-                    size += ticket.work.size()
-                    if size > MAX_COMMIT_BYTES or not ids.isdisjoint(ticket.work.event_ids()):
+                    size += ticket.work.size
+                    if size > MAX_COMMIT_BYTES or not ids.isdisjoint(ticket.work.event_ids):
                         together = self._commit(together)
                         ids.clear()
-                        size = ticket.work.size()
+                        size = ticket.work.size
                     together.append(ticket)
-                    ids |= ticket.work.event_ids()
+                    ids |= ticket.work.event_ids
                     # A validator must see what the batch before it did to the state.
                     if self._settings.validate is not None:
                         together = self._commit(together)
@@ -264,21 +264,16 @@ class Writer:
 
     def _commit(self, tickets: list[Ticket]) -> list[Ticket]:
         """Commit the tickets as one batch and settle all of them; returns the empty rest."""
-        if self._settings.validate is not None or any(one.work.event_ids() for one in tickets):
+        if self._settings.validate is not None or any([one.work.event_ids for one in tickets]):
             self._catch_up()
         admitted: list[Admitted] = []
         fresh: list[Prepared] = []
+        taken: set[str] = set()
+        ids, validate = self._live.event_ids, self._settings.validate
         for ticket in tickets:
             try:
                 self.check_usable()
-                items = admit(
-                    ticket.work,
-                    fresh,
-                    self._live.event_ids,
-                    self._session_id,
-                    self._settings.validate,
-                    self.state,
-                )
+                items = admit(ticket.work, taken, ids, self._session_id, validate, self.state)
             except Exception as error:
                 settle_together([(ticket, None, error)])
                 continue
@@ -301,8 +296,9 @@ class Writer:
             settle_together([(ticket, None, error) for ticket, _ in admitted])
             return
         outcomes = receipts(admitted, batch.events, self._session_id)
-        settle_together([found for found in outcomes if not found[0].work.durable])
         waiting = [found for found in outcomes if found[0].work.durable]
+        if len(waiting) < len(outcomes):
+            settle_together([found for found in outcomes if not found[0].work.durable])
         try:
             self._log.sync()
             is_published = self._outbox.publish(batch, waiting)
@@ -312,6 +308,7 @@ class Writer:
             return
         if not self._turns.answers_at_end:
             self._answered = self._log.place.seq
+        self._log.hash_rest()
         if is_published:
             self._snapshot_when_due()
 

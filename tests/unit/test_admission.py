@@ -35,11 +35,11 @@ def prepared(data: Any = None, event_id: str | None = None) -> Prepared:
 
 
 def admitted(
-    *items: Prepared, before: Any = (), known: Any = (), validate: Any = None, state: Any = None
+    *items: Prepared, taken: Any = (), known: Any = (), validate: Any = None, state: Any = None
 ) -> list[Prepared | Receipt]:
     window = {one.event_id: one for one in known}
     work = Append(list(items), True)
-    return admission.admit(work, list(before), window, SESSION, validate, state)
+    return admission.admit(work, set(taken), window, SESSION, validate, state)
 
 
 def written_before(data: Any, event_id: str) -> RememberedId:
@@ -59,8 +59,14 @@ def refusal(*items: Prepared, **options: Any) -> EventRejectedError:
 
 def test_size_of_an_append_is_that_of_its_bodies() -> None:
     items = [prepared(1), prepared({"x": "é"}, "e1")]
-    assert Append(items, True).size() == sum(len(item.body) for item in items)
-    assert Append([], True).size() == 0
+    assert Append(items, True).size == sum(len(item.body) for item in items)
+    assert Append([], True).size == 0
+
+
+def test_event_ids_of_an_append_are_those_that_its_drafts_have() -> None:
+    items = [prepared(1, "e1"), prepared(2), prepared(3, "e3")]
+    assert Append(items, True).event_ids == {"e1", "e3"}
+    assert Append([prepared(2)], True).event_ids == frozenset()
 
 
 # admit
@@ -99,14 +105,22 @@ def test_id_used_twice_at_once_is_refused_whatever_the_content(data: int) -> Non
     first = prepared(1, "e1")
     for error in (
         refusal(first, prepared(data, "e1")),
-        refusal(prepared(data, "e1"), before=[prepared(0), first]),
+        refusal(prepared(data, "e1"), taken={"e0", "e1"}),
         refusal(prepared(1, "e1"), first, known=[written_before(1, "e1")]),
     ):
         assert "is used by two events at once" in str(error) and error.seq is None
 
 
 def test_events_without_ids_in_the_same_batch_do_not_count_as_one() -> None:
-    assert len(admitted(prepared(1), before=[prepared(1)])) == 1
+    assert len(admitted(prepared(1), prepared(1))) == 2
+
+
+def test_ids_that_are_to_be_written_are_taken_and_those_written_before_are_not() -> None:
+    work = Append([prepared(1, "e1"), prepared(2), prepared(3, "e3")], True)
+    taken = {"e0"}
+    known = {"e1": written_before(1, "e1")}
+    admission.admit(work, taken, known, SESSION, None, None)
+    assert taken == {"e0", "e3"}
 
 
 def test_validator_sees_each_draft_that_is_to_be_written_and_the_state() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from durasess.engine import codec, drafting, values
-from durasess.engine.admission import Append, Prepared
+from durasess.engine.admission import Prepared
 from durasess.engine.drafting import Drafting, Encoded
 from durasess.engine.types import (
     MAX_BATCH_BYTES,
@@ -156,7 +156,7 @@ def test_batch_takes_pairs_and_drafts() -> None:
     drafting = Drafting()
     work = drafting.batch([("a", 1), draft, ["b", 3], Draft("d")], False)
     expected = [Draft("a", 1), draft, Draft("b", 3), Draft("d")]
-    assert work == Append([drafting.prepared(one) for one in expected], False)
+    assert work.items == [drafting.prepared(one) for one in expected] and not work.durable
     assert drafting.batch(iter([("a", 1)]), True).durable is True
     assert drafting.batch([], True).items == []
 

@@ -71,11 +71,15 @@ def test_every_follower_gets_every_event_from_its_opening_on():
 
 def test_closed_feed_gets_nothing_more_and_the_others_go_on():
     feeds = Feeds()
+    assert not feeds.are_followed
     gone, left = feeds.open(), feeds.open()
     feeds.close(gone)
     feeds.close(gone)
+    assert feeds.are_followed
     feeds.offer(published(1))
     assert (seqs(gone), seqs(left)) == ([], [1])
+    feeds.close(left)
+    assert not feeds.are_followed
 
 
 def test_wake_ends_the_wait_of_every_follower():
