@@ -44,7 +44,6 @@ class Log:
         self._path = ""
         self._header: segment.Header
         self._hash = codec.hasher()
-        self._unhashed: list[bytes] = []
         self._events = 0
         self._made = False
         self._floor = (next_number - 1, place)
@@ -139,7 +138,6 @@ class Log:
             self._fail(error, path, "the next segment could not be published", None)
         self._fd, self._path, self._size, self._header = fd, path, size, header
         self._hash = codec.hasher(line)
-        self._unhashed.clear()
         self._events = 0
         self._made = True
         self.offset = len(line)
@@ -222,13 +220,7 @@ class Log:
         self._unsynced = None
 
     def _hashed(self, lines: bytes) -> None:
-        self._unhashed.append(lines)
-
-    def hash_rest(self) -> None:
-        """Take into the seal's hash what was written: behind the answers, who need not wait."""
-        for lines in self._unhashed:
-            self._hash.update(lines)
-        self._unhashed.clear()
+        self._hash.update(lines)
 
     def _moved(self, size: int, after: Place, events: int) -> None:
         self.offset += size
@@ -248,7 +240,6 @@ class Log:
         """End the active segment: seal line, sync. The next one is made with the next append."""
         self._check_usable()
         self.sync()
-        self.hash_rest()
         line = segment.seal_line(
             segment.Seal(
                 seal=self.number,

@@ -197,9 +197,8 @@ class SharedLog(Log):
         self._read_offset = self.offset
 
     def _hashed(self, lines: bytes) -> None:
-        # At once: scans go on from this hash.
         if self.is_read:
-            self._hash.update(lines)
+            super()._hashed(lines)
 
     def _moved(self, size: int, after: Place, events: int) -> None:
         if self.is_read:

@@ -308,7 +308,6 @@ class Writer:
             return
         if not self._turns.answers_at_end:
             self._answered = self._log.place.seq
-        self._log.hash_rest()
         if is_published:
             self._snapshot_when_due()
 
