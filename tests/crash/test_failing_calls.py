@@ -58,7 +58,7 @@ def broken(run: Run, faults: Iterable[Faults]) -> Iterator[str]:
 
 def those_of(calls: list[tuple[str, str]]) -> Iterator[Faults]:
     yield from singles(calls, codes=len(CODES) if FULL else 1, stride=sampled(2))
-    yield from pairs(calls, count=2000 if FULL else 60, seed=SEED)
+    yield from pairs(calls, count=300 if FULL else 60, seed=SEED)
 
 
 @pytest.mark.parametrize("plan", PLANS)

@@ -1,7 +1,7 @@
 """Writers that share a session, under every schedule with few preemptions, with kills, failing
 calls and power cuts: one log, nothing lost, nobody stopped who did nothing wrong.
 
-The suite takes every second case, `DURASESS_TIER=full` all. `DURASESS_SHARING_LEVEL=2` explores
+The suite takes every third case, `DURASESS_TIER=full` all. `DURASESS_SHARING_LEVEL=2` explores
 much more, and so does
 `python -m tests.support.sharing_explorer --all --level 2`.
 """
@@ -35,7 +35,7 @@ from tests.support.sim_files import Killed, SimFiles
 from tests.support.tiers import sampled
 
 LEVEL = int(os.environ.get("DURASESS_SHARING_LEVEL", "1"))
-SAMPLE = sampled(2)
+SAMPLE = sampled(3)
 SCHEDULES = 60_000 // SAMPLE
 ORDERS = 5_000 // SAMPLE
 CUTS = 5_000 // SAMPLE

@@ -663,7 +663,7 @@ class Tally:
 
 
 def suite_stride(form: Form) -> Callable[[str], int]:
-    """Which bits the suite flips: every third of the files that decide in this form, all of them in
+    """Which bits the suite flips: every fifth of the files that decide in this form, all of them in
     the full tier; every 61st of those that another form covers. Neither has a common divisor with
     8, so each bit of a byte has its turn."""
     deciding = {
@@ -673,7 +673,7 @@ def suite_stride(form: Form) -> Callable[[str], int]:
         "torn": frozenset([form.newest]),
         "power": frozenset([form.newest]),
     }[form.name.partition(" ")[0]]
-    return lambda name: sampled(3) if name in deciding else 61
+    return lambda name: sampled(5) if name in deciding else 61
 
 
 def main(arguments: list[str] | None = None) -> int:
