@@ -66,6 +66,7 @@ class Head(NamedTuple):
 
 
 _DECODE_LINE = msgspec.json.Decoder(_Line).decode
+_DECODE_LINES = msgspec.json.Decoder(Event).decode_lines
 
 
 def encode(value: Any) -> bytes:
@@ -250,6 +251,18 @@ def event(line: bytes, *, proven: bool = True) -> Event:
     )
 
 
+def events(content: bytes | memoryview) -> list[Event]:
+    """The events of whole lines that a hash has proven. LineError as from `event`."""
+    try:
+        found: list[Event] = _DECODE_LINES(content)
+    except (msgspec.MsgspecError, RecursionError):
+        found = []
+    if not found or not all(one.proven for one in found):
+        # A member of that name would be somebody else's.
+        return [event(line) for line in bytes(content).split(b"\n")[:-1]]
+    return found
+
+
 def _line_slowly(line: bytes) -> _Line:
     fields = _decode_slowly(line)
     try:
@@ -303,7 +316,7 @@ def hasher(data: bytes = b"") -> Hasher:
     return hashlib.blake2b(data, digest_size=_HASH_BYTES)
 
 
-def digest(data: bytes, *, size: int = _HASH_BYTES) -> str:
+def digest(data: bytes | memoryview, *, size: int = _HASH_BYTES) -> str:
     """blake2b of `size` bytes, in hex: blake2b-128 unless told otherwise."""
     return hashlib.blake2b(data, digest_size=size).hexdigest()
 

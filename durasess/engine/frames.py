@@ -11,6 +11,8 @@ from durasess.engine.types import LineError
 _ZSTD_LEVEL = 3
 _SKIPPABLE = b"\x50\x2a\x4d\x18"
 _MAX_DOCUMENT = 1 << 40
+_FRAME_BYTES = 1024 * 1024
+"""Of content in one frame of lines."""
 
 
 def compress(data: bytes) -> bytes:
@@ -36,6 +38,31 @@ def decompress(data: bytes) -> tuple[bytes, bytes]:
     if not decoder.eof or len(content) != parameters.content_size:
         raise LineError("zstd", f"the frame is cut short at {len(content)} bytes of content")
     return content, decoder.unused_data
+
+
+def compress_lines(data: bytes) -> bytes:
+    """Lines as frames of about 1 MiB of content, each beginning with a line, so that one can be
+    read without those before it."""
+    found = []
+    at = 0
+    while at < len(data):
+        end = data.find(b"\n", at + _FRAME_BYTES - 1) + 1
+        if end == 0 or len(data) - end < _FRAME_BYTES // 2:
+            end = len(data)
+        found.append(compress(data[at:end]))
+        at = end
+    return b"".join(found)
+
+
+def decompress_all(data: bytes) -> bytes:
+    """The content of all frames, which must be all of `data`; LineError otherwise."""
+    found = []
+    rest = data
+    while True:
+        content, rest = decompress(rest)
+        found.append(content)
+        if not rest:
+            return found[0] if len(found) == 1 else b"".join(found)
 
 
 def decompressed(chunks: Iterable[bytes]) -> Iterator[bytes]:

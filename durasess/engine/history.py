@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from durasess.engine import codec, files, paths, segment, survey
-from durasess.engine.fold import Fold, migrated
-from durasess.engine.records import Record
+from durasess.engine import codec, files, newest, paths, sealed, segment, survey
+from durasess.engine.fold import Fold, event_of, migrated
+from durasess.engine.records import Place, Record
 from durasess.engine.scan import Scan
 from durasess.engine.types import Damage, Event, LineError
 from durasess.engine.walk import Walk
@@ -14,6 +14,9 @@ from durasess.errors import CorruptionError, StorageError
 
 EVERYTHING = 1 << 62
 """As `through`: whatever can be read."""
+
+_FEW = 1000
+"""Events that may be looked for from the end of the log backwards."""
 
 
 def events(
@@ -24,21 +27,47 @@ def events(
     after: int,
     through: int,
     on_damage: Callable[[Damage], None] | None,
+    end: Place | None = None,
 ) -> Iterator[Event]:
-    """The events with after < seq <= through.
+    """The events with after < seq <= through. `end` is the place of `through` where that is known
+    to be in the log; then the newest events are read backwards from there.
 
     Damage is raised as CorruptionError, or told to `on_damage` and passed, so that what lies
     behind it can be read; the first line behind damage has `proven` False. ValueError when the
     events after `after` were pruned.
     """
     try:
-        yield from _events(disk, claims, fold, after, through, on_damage)
+        near = None
+        if end is not None and after < through <= after + _FEW:
+            near = _newest(disk, claims, fold, after, end)
+        if near is None:
+            near = _events(disk, claims, fold, after, through, on_damage)
+        yield from near
     except OSError as error:
         raise StorageError(
             f"{claims.directory} cannot be read: {error}. Nothing was changed.",
             path=claims.directory,
             errno=error.errno,
         ) from error
+
+
+def _newest(
+    disk: files.Files, claims: survey.Claims, fold: Fold, after: int, end: Place
+) -> Iterable[Event] | None:
+    """Those near the end of the log; None where the long way must be taken."""
+    found = newest.newest(
+        disk, claims.directory, claims.session_id, number=claims.highest, after=after, end=end
+    )
+    if found is None:
+        return None
+    try:
+        return [
+            event_of(record.line, header.schema_version, fold)
+            for header, records in found
+            for record in records
+        ]
+    except LineError:
+        return None
 
 
 def _events(
@@ -52,7 +81,20 @@ def _events(
     number = _first_segment(disk, claims, after, through)
     if number is None:
         return
-    walk = Walk(disk, claims, number=number, start=None)
+    place = None
+    while place is None or place.seq < through:
+        found = sealed.whole(
+            disk, claims.directory, number, session_id=claims.session_id, follows=place
+        )
+        if found is None:
+            break
+        first = found.header.first_seq
+        wanted = found.events[max(0, after + 1 - first) : max(0, through + 1 - first)]
+        yield from _migrated(wanted, found.header.schema_version, fold)
+        number, place = number + 1, found.place
+    else:
+        return
+    walk = Walk(disk, claims, number=number, start=place)
     told = 0
     for scan, batch in walk.batches():
         told = _tell(walk.damage + scan.damage, told, on_damage)
@@ -73,6 +115,12 @@ def _events(
         walk.damage.append(_cut_short(claims, walk, ended, through))
     if ended < through or on_damage is not None:
         _tell(walk.damage, told, on_damage)
+
+
+def _migrated(events: list[Event], version: int, fold: Fold) -> Iterable[Event]:
+    if version >= fold.schema_version:
+        return events
+    return (migrated(event, version, fold) for event in events)
 
 
 def _no_event(scan: Scan, record: Record, error: LineError) -> Damage:

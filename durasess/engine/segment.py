@@ -15,6 +15,9 @@ from durasess.engine.types import FORMAT, LineError
 from durasess.errors import FormatVersionError
 
 _CHUNK = 1024 * 1024
+_FIRST_CHUNK = 4096
+"""Of a segment of which only the header is wanted."""
+
 BOM = b"\xef\xbb\xbf"
 
 
@@ -98,9 +101,7 @@ def open_source(disk: files.Files, directory: str, number: int) -> Source:
 
 def _open_compressed(disk: files.Files, directory: str, number: int) -> Source:
     path = paths.join(directory, paths.segment(number, compressed=True))
-    content, rest = frames.decompress(publishing.read_whole(disk, path))
-    if rest:
-        raise LineError("zstd", f"{len(rest)} bytes behind the frame")
+    content = frames.decompress_all(publishing.read_whole(disk, path))
     return Source(path, number, len(content), -1, content, (0, 0))
 
 
@@ -119,12 +120,15 @@ class Line(NamedTuple):
     ended: bool
 
 
-def lines(disk: files.Files, source: Source, start: int = 0) -> Iterator[Line]:
+def lines(
+    disk: files.Files, source: Source, start: int = 0, *, chunk_bytes: int | None = None
+) -> Iterator[Line]:
     """The lines from byte `start`, split at line feeds only (R18), in bounded memory."""
     offset = at = start
+    most = chunk_bytes or _CHUNK
     parts: list[bytes] = []
     while at < source.size:
-        chunk = source.read_at(disk, min(_CHUNK, source.size - at), at)
+        chunk = source.read_at(disk, min(most, source.size - at), at)
         if not chunk:
             break
         at += len(chunk)
@@ -139,6 +143,11 @@ def lines(disk: files.Files, source: Source, start: int = 0) -> Iterator[Line]:
             parts.append(pieces[-1])
     if parts:
         yield Line(offset, b"".join(parts), False)
+
+
+def first_line(disk: files.Files, source: Source) -> Line | None:
+    """The header, read by itself; None when the segment is empty."""
+    return next(lines(disk, source, chunk_bytes=_FIRST_CHUNK), None)
 
 
 def parse_header(line: bytes, path: str) -> Header:
@@ -177,7 +186,7 @@ def first_seq_of(disk: files.Files, directory: str, number: int) -> int | None:
     except LineError:
         return 0
     try:
-        first = next(lines(disk, source), None)
+        first = first_line(disk, source)
         return parse_header(first.text, source.path).first_seq if first else 0
     except LineError:
         return 0

@@ -426,12 +426,15 @@ class SegmentReader:
         self.compressed = name.endswith(".zst")
         content = (directory / name).read_bytes()
         if self.compressed:
-            try:
-                content, size = decode_frame(content)
-            except ValueError as error:
-                raise Damage(name, 0, str(error)) from None
-            if size != (directory / name).stat().st_size:
-                raise Damage(name, size, "bytes behind the zstd frame")
+            stored, parts, at = content, [], 0
+            while at < len(stored) or not parts:
+                try:
+                    part, size = decode_frame(stored[at:])
+                except ValueError as error:
+                    raise Damage(name, at, str(error)) from None
+                parts.append(part)
+                at += size
+            content = b"".join(parts)
         # From here on offsets are those of the plain file, for a compressed segment too.
         self.content = content
         self.hash = hashlib.blake2b(digest_size=16)

@@ -1261,12 +1261,11 @@ def test_line_with_a_right_crc_that_is_no_event_is_damage(
         lambda frame: frame[:-1],
         lambda frame: frame[: len(frame) // 2],
         lambda frame: frame + b"\0",
-        lambda frame: frame + frame,
         lambda frame: b"junk",
         lambda frame: b"",
     ],
 )
-def test_compressed_segment_that_is_not_one_frame_is_damage(tmp_path: Path, change: Any) -> None:
+def test_compressed_segment_that_is_not_whole_frames_is_damage(tmp_path: Path, change: Any) -> None:
     builder = two_segments()
     builder.compress(1)
     name = f"{SEGMENT_1}.zst"
@@ -1275,6 +1274,23 @@ def test_compressed_segment_that_is_not_one_frame_is_damage(tmp_path: Path, chan
     reading = read_session(builder.write(tmp_path))
     offset = len(frame) if builder.files[name].startswith(frame) else 0
     assert_damaged(reading, name, offset)
+
+
+@pytest.mark.parametrize("cut", [1, 100, 300, 10**6])
+def test_compressed_segment_of_several_frames_is_their_content(tmp_path: Path, cut: int) -> None:
+    def fresh(number: int) -> Path:
+        (tmp_path / str(number)).mkdir()
+        return tmp_path / str(number)
+
+    builder = two_segments()
+    content = builder.segments.pop(1)
+    parts = zstd_frame(content[:cut]), zstd_frame(content[cut:])
+    builder.files[f"{SEGMENT_1}.zst"] = b"".join(parts)
+    assert not read_session(builder.write(fresh(0))).damage
+    builder.files[f"{SEGMENT_1}.zst"] = parts[0]
+    assert bool(read_session(builder.write(fresh(1))).damage) == (cut < len(content))
+    builder.files[f"{SEGMENT_1}.zst"] = b"".join([*parts, *parts])
+    assert_damaged(read_session(builder.write(fresh(2))), f"{SEGMENT_1}.zst", len(content))
 
 
 @pytest.mark.parametrize("without", ["checksum", "size"])
