@@ -24,7 +24,7 @@ FUNCTION_LINES_MAX = {"durasess": 60, "tests": 80, "tools": 80, "benchmarks": 80
 
 LONGER_MODULES = {
     # The public handle: one class whose docstrings are the manual.
-    "durasess/engine/engine.py": 465,
+    "durasess/engine/engine.py": 470,
     # The other public handles, likewise.
     "durasess/session/session.py": 330,
     "durasess/session/async_session.py": 330,
@@ -86,6 +86,7 @@ ENGINE_LEVELS = (
         ["repair", "branch", "ledger", "admission", "aftermath", "shared_log", "snapshot_job"]
         ["repair", "branch", "ledger", "admission", "aftermath", "shared_log", "compression"]
     ),
+    frozenset(["compression"]),
     frozenset(["snapshotter", "drafting", "live", "turns"]),
     frozenset(["assembly", "outbox"]),
     frozenset(["writer"]),

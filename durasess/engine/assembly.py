@@ -76,6 +76,7 @@ def assemble(
         schema_version=fold.schema_version,
         state_type=fold.state_type,
         every=settings.snapshot_every,
+        compress=settings.compress,
         now=now,
         note=note,
         check=check,
@@ -83,6 +84,7 @@ def assemble(
     )
     live = Live(found, fold, snapshots.grew)
     turns = _turns(disk, found, fold, live, log, ledger, snapshots, tenure, note)
+    snapshots.is_alone = turns.is_last
     return live, log, ledger, snapshots, turns
 
 

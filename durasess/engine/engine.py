@@ -75,6 +75,8 @@ class Engine(Handle):
     * `snapshot_every` (events), `segment_bytes`, `max_event_bytes` (bytes).
     * `preallocate`: the step in bytes, a multiple of 512, by which the newest segment's file grows
       ahead of what is in it; tabs fill the rest. 0 for none, which makes a durable append slower.
+    * `compress`: whether segments that both snapshots cover are compressed, a while after they were
+      sealed; `zstd -d` reads them. A writer that shares the session does so while it is alone.
     * `strict`: refuse data that would not come back equal.
     * `validate(state, draft)` may raise to refuse a draft before anything is written; it sees the
       state before its batch.
@@ -104,6 +106,7 @@ class Engine(Handle):
         snapshot_every: int = SNAPSHOT_EVERY,
         segment_bytes: int = SEGMENT_BYTES,
         preallocate: int = PREALLOCATE,
+        compress: bool = True,
         lock_timeout: float = LOCK_TIMEOUT_S,
         max_event_bytes: int = MAX_EVENT_BYTES,
         strict: bool = False,
@@ -117,9 +120,8 @@ class Engine(Handle):
         clock: Callable[[], int] = time.time_ns,
         scheduler: Scheduler | None = None,
     ) -> Engine:
-        """Open a session directory, or with `create` make it; a failed open changes nothing.
-        Raises SessionNotFoundError, SessionLockedError, CorruptionError, FormatVersionError or
-        StorageError."""
+        """Open a session directory, or with `create` make it; a failed open changes nothing
+        (SessionNotFound-, SessionLocked-, Corruption-, FormatVersion- or StorageError)."""
         _check_mode(mode)
         options = Options(
             disk=files or RealFiles(),
@@ -135,6 +137,7 @@ class Engine(Handle):
                 snapshot_every=max(1, snapshot_every),
                 segment_bytes=segment_bytes,
                 preallocate=_step(preallocate),
+                compress=compress,
                 clock=clock,
                 validate=validate,
                 summary=summary,
@@ -215,7 +218,8 @@ class Engine(Handle):
         """
         reading = self._writer is None
         damaged = reading and self.recovery.damage
-        through = history.EVERYTHING if damaged else self.last_seq
+        end = self._found.place if self._writer is None else self._writer.place
+        through = history.EVERYTHING if damaged else end.seq
         self._found.claims.highest = max(self._found.claims.highest, self._newest_segment())
         return history.events(
             self._options.disk,
@@ -224,6 +228,7 @@ class Engine(Handle):
             after=after,
             through=through,
             on_damage=self._note_damage if reading else None,
+            end=None if damaged else end,
         )
 
     def refresh(self) -> int:

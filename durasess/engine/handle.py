@@ -19,7 +19,7 @@ from durasess.engine.lock import busy_error
 from durasess.engine.opening import Opened, Options, open_for_sharing, open_for_writing
 from durasess.engine.receipt import Receipt
 from durasess.engine.recovery import Recovered
-from durasess.engine.snapshot_job import SnapshotJob
+from durasess.engine.snapshot_job import Job
 from durasess.engine.types import Recovery
 from durasess.engine.writer import Writer, closed_error
 from durasess.errors import (
@@ -130,7 +130,7 @@ class Handle:
             self._until_idle(_always(writer.give_up))
             self._end()
 
-    def _until_idle(self, work: Callable[[], SnapshotJob | None]) -> None:
+    def _until_idle(self, work: Callable[[], Job | None]) -> None:
         """Repeat `work` until no background job of this handle can touch a file any more."""
         while (job := self._hand_over(work)) is not None:
             try:

@@ -1,4 +1,4 @@
-"""A snapshot on its way, and how whoever waits for it learns that it ended."""
+"""Something on its way beside the commits, and how whoever waits for it learns that it ended."""
 
 from __future__ import annotations
 
@@ -13,23 +13,10 @@ _LOOK_S = 0.5
 """How often who waits looks whether the job is still there."""
 
 
-class SnapshotJob:
-    """A snapshot on its way; `ticket` is settled with its seq when it is in place."""
+class Job:
+    """Work of a thread of its own, which the committer ends; `ticket` is settled then."""
 
-    def __init__(
-        self,
-        place: Place,
-        segment: int,
-        content: bytes,
-        state_bytes: int,
-        tail_bytes: int,
-        see_to_it: Callable[[SnapshotJob], None],
-    ) -> None:
-        self.place = place
-        self.segment = segment
-        self.content = content
-        self.state_bytes = state_bytes
-        self.tail_bytes = tail_bytes
+    def __init__(self, see_to_it: Callable[[Any], None]) -> None:
         self.ticket = JobTicket(lambda: see_to_it(self))
         self.handed_back: Ticket | None = None
         self.is_over = False
@@ -48,6 +35,31 @@ class SnapshotJob:
         if self.handed_back is not None:
             return self.handed_back.is_settled
         return self.is_over or (self._make is not None and self._make() is None)
+
+
+class SnapshotJob(Job):
+    """A snapshot on its way; `ticket` is settled with its seq when it is in place."""
+
+    def __init__(
+        self,
+        place: Place,
+        segment: int,
+        content: bytes,
+        state_bytes: int,
+        tail_bytes: int,
+        see_to_it: Callable[[SnapshotJob], None],
+    ) -> None:
+        super().__init__(see_to_it)
+        self.place = place
+        self.segment = segment
+        self.content = content
+        self.state_bytes = state_bytes
+        self.tail_bytes = tail_bytes
+
+
+def died() -> BaseException:
+    """What is said of a job that was lost."""
+    return MemoryError("its thread ended before it could say how")
 
 
 class JobTicket(Ticket):

@@ -12,11 +12,12 @@ from typing import Any
 
 from durasess.engine import codec, files, meta, paths, publishing, snapshot
 from durasess.engine.commit import Scheduler, Ticket, Work
+from durasess.engine.compression import Compressor
 from durasess.engine.ledger import Ledger
 from durasess.engine.log import Log
 from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered
-from durasess.engine.snapshot_job import SnapshotJob
+from durasess.engine.snapshot_job import Job, SnapshotJob, died
 from durasess.engine.state import encode
 from durasess.errors import DurasessError, StorageError
 
@@ -39,6 +40,7 @@ class Snapshotter:
         schema_version: int,
         state_type: Any,
         every: int,
+        compress: bool,
         now: Callable[[], str],
         note: Callable[[str], None],
         check: Callable[[], None],
@@ -59,6 +61,7 @@ class Snapshotter:
         self._tmp = paths.snapshot_tmp(worker_id)
         self._claimed_at_open = ledger.baseline
         self._newest_is_good = found.claims.newest_is_good()
+        self._newest_segment = found.claims.first_unsealed()
         self._state_bytes = found.state_bytes
         self._job: SnapshotJob | None = None
         self.tail_bytes = found.tail_bytes
@@ -66,17 +69,33 @@ class Snapshotter:
         self.seq = found.report.snapshot_seq
         self.names_are_durable = True
         self._abandoned: Callable[[], None] | None = None
+        self._compresses = compress
+        self._compressor = Compressor(
+            disk, self._directory, scheduler, check=self._check_alive, note=note, then=self._let_go
+        )
+        self.is_alone: Callable[[], bool] = lambda: True
 
     @property
-    def job(self) -> SnapshotJob | None:
-        """The one under way: until it is settled, this process may still write its file."""
-        return self._under_way()
+    def job(self) -> Job | None:
+        """What is under way: until it is settled, this process may still write its file."""
+        return self._under_way() or self._compressor.under_way()
 
     def abandon(self, then: Callable[[], None]) -> None:
         """Do `then` as soon as no job can touch a file any more."""
         self._abandoned = then
-        if self._under_way() is None:
-            then()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._abandoned is not None and self.job is None:
+            self._abandoned()
+
+    def _check_alive(self) -> None:
+        """Raise when nothing may be published any more."""
+        if self._abandoned is not None:
+            raise RuntimeError("the handle is gone")
+        if self._log.failure is not None:
+            raise self._log.failure
+        self._check()
 
     def grew(self, size: int) -> None:
         """An event of `size` bytes came after the newest snapshot."""
@@ -96,6 +115,7 @@ class Snapshotter:
         self.tail_events = self.tail_bytes = 0
         if self._is_of_another(baseline):
             self.seq = baseline.seq
+            self._newest_segment = baseline.segment
             self._newest_is_good = self.names_are_durable = True
 
     def _is_of_another(self, baseline: meta.Baseline) -> bool:
@@ -105,7 +125,9 @@ class Snapshotter:
 
     def start_again(self, found: Recovered) -> None:
         """After a new recovery."""
-        self.seq = max(self.seq, found.report.snapshot_seq)
+        if found.report.snapshot_seq > self.seq:
+            self.seq = found.report.snapshot_seq
+            self._newest_segment = found.claims.first_unsealed()
         self.tail_events, self.tail_bytes = found.tail_events, found.tail_bytes
         self._newest_is_good = found.claims.newest_is_good()
 
@@ -150,7 +172,7 @@ class Snapshotter:
         """In the committer: the job that is not done, unless its thread is gone."""
         job = self._job
         if job is not None and job.is_lost():
-            self._finish(job, None, _died())
+            self._finish(job, None, died())
         return self._job
 
     def _start(self, job: SnapshotJob) -> None:
@@ -166,7 +188,7 @@ class Snapshotter:
     def _see_to_it(self, job: SnapshotJob) -> None:
         """In the thread of who waits."""
         if job.is_lost():
-            self._hand_back(job, None, _died())
+            self._hand_back(job, None, died())
 
     def _make(self, job: SnapshotJob) -> None:
         """The slow part, beside the committer: touches only the temporary file."""
@@ -214,7 +236,7 @@ class Snapshotter:
         self._job = None
         if self._abandoned is not None:
             job.ticket.settle(error=self._explained(job, RuntimeError("the handle is gone")))
-            self._abandoned()
+            self._let_go()
             return
         try:
             if error is not None:
@@ -232,9 +254,7 @@ class Snapshotter:
             job.ticket.settle()
 
     def _swap(self, job: SnapshotJob, trailer: snapshot.Trailer) -> None:
-        if self._log.failure is not None:
-            raise self._log.failure
-        self._check()
+        self._check_alive()
         has_newer = self._ledger.has_newer_snapshot(job.place.seq)
         if self._is_of_another(self._ledger.baseline):
             self.follow(self._ledger.baseline)
@@ -249,6 +269,11 @@ class Snapshotter:
         self._state_bytes = job.state_bytes
         self._ledger.set_baseline(meta.Baseline(trailer.seq, trailer.segment, trailer.frame))
         self._ledger.publish_baseline()
+        covered, self._newest_segment = self._newest_segment, trailer.segment
+        # Without a good one before, the older of the two is one that nothing is known of; beside
+        # other writers two might compress the same segment.
+        if self._compresses and good and self.is_alone():
+            self._compressor.begin(covered)
 
     def _explained(self, job: SnapshotJob, error: Exception) -> DurasessError:
         if isinstance(error, DurasessError):
@@ -263,7 +288,3 @@ class Snapshotter:
         )
         wrapped.__cause__ = error
         return wrapped
-
-
-def _died() -> BaseException:
-    return MemoryError("its thread ended before it could say how")

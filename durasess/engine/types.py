@@ -112,6 +112,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_every: int
     segment_bytes: int
     preallocate: int
+    compress: bool
     clock: Callable[[], int]
     validate: Callable[[Any, Draft], None] | None
     summary: Callable[[Any], Any] | None

@@ -28,7 +28,7 @@ from durasess.engine.fold import Fold
 from durasess.engine.outbox import Outbox
 from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered
-from durasess.engine.snapshot_job import SnapshotJob
+from durasess.engine.snapshot_job import Job, SnapshotJob
 from durasess.engine.types import Holder, LineError, Settings
 from durasess.errors import (
     DurasessError,
@@ -419,7 +419,7 @@ class Writer:
             raise self.failure
         self.check_owner()
 
-    def finish(self) -> SnapshotJob | None:
+    def finish(self) -> Job | None:
         """Seal, tell meta, let go of everything; a failed handle only lets go.
 
         Does nothing and returns the snapshot under way when there is one: wait for it first.
@@ -439,7 +439,7 @@ class Writer:
             self.release()
         return None
 
-    def give_up(self) -> SnapshotJob | None:
+    def give_up(self) -> Job | None:
         """Let go without sealing; the snapshot under way when there is one, as `finish` does."""
         job = self._snapshots.job
         if job is None:

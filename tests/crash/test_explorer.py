@@ -36,6 +36,8 @@ KILLED_EVERYWHERE = (
     "append,short,append,shortlf,append,short3,append,full,append",
     "append,snapshot,append,snapshot,append,snapshot,prune,append",
     "every2,seg400,append,append,background,append",
+    "append,snapshot,append,snapshot,background,append,snapshot,background,prune,append",
+    "append,snapshot,append,snapshot,append,snapshot,close,append",
     "many3,snapshot,kill,append",
     "torn3,snapshot,append",
     "every2,seg400,many3,append,append,background,reopen,append",

@@ -73,6 +73,7 @@ def test_forms_have_two_snapshots_and_four_segments(forms: dict[str, Form]) -> N
         assert {"older", "foreign", "twin", "zero 512", "zero 4096", "tab 512"} < kinds
         assert ("cut in filler" in kinds) == form.name.endswith(" filled")
         assert form.files[form.newest].endswith(FILLER) == form.name.endswith(" filled")
+        assert ("events_0001.jsonl.zst" in form.files) == form.name.endswith(" compressed")
 
 
 def test_a_session_without_damage_is_exact_in_all_ways(forms: dict[str, Form]) -> None:

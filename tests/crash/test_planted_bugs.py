@@ -9,7 +9,18 @@ from unittest import mock
 
 import pytest
 
-from durasess.engine import codec, paths, publishing, recovery, scan, settle, snapshot, torn
+from durasess.engine import (
+    codec,
+    compression,
+    frames,
+    paths,
+    publishing,
+    recovery,
+    scan,
+    settle,
+    snapshot,
+    torn,
+)
 from durasess.engine.log import Log
 from durasess.engine.meta import Baseline
 from durasess.engine.scan import Scan
@@ -130,6 +141,29 @@ def _prune_while_newest_is_unpublished() -> AbstractContextManager[None]:
         disk.sync_dir(directory)
 
     return mock.patch.object(snapshot, "publish", publish)
+
+
+def _plain_goes_before_the_compressed_is_named() -> AbstractContextManager[Any]:
+    def publish(disk: Any, directory: str, number: int) -> None:
+        plain = paths.join(directory, paths.segment(number))
+        compressed = paths.join(directory, paths.segment(number, compressed=True))
+        disk.replace(compressed + paths.TMP, compressed)
+        disk.unlink(plain)
+        disk.sync_dir(directory)
+
+    return mock.patch.object(compression, "publish", publish)
+
+
+def _half_is_compressed() -> AbstractContextManager[None]:
+    """And nobody compares what comes back."""
+
+    def make(original: Any) -> Any:
+        return lambda data: original(data[: data.rindex(b"\n", 0, -1) + 1])
+
+    stack = contextlib.ExitStack()
+    stack.enter_context(_around(frames, "compress_lines", make))
+    stack.enter_context(mock.patch.object(compression, "_comes_back", lambda *arguments: True))
+    return stack
 
 
 def _unlink_segments(disk: Any, directory: str) -> None:
@@ -274,6 +308,16 @@ BUGS = {
     "pruned before the snapshot was there": Bug("append,snapshot", patch=_prune_before_snapshot),
     "pruned what the previous snapshot needs": Bug(
         "append,snapshot,append,snapshot", patch=_prune_while_newest_is_unpublished
+    ),
+    "plain segment gone before the compressed one is durable": Bug(
+        "append,snapshot,append,snapshot,background",
+        patch=_plain_goes_before_the_compressed_is_named,
+    ),
+    "compressed without a sync": Bug(
+        "append,snapshot,append,snapshot,background", _skip_site("sync", "compression.prepare")
+    ),
+    "compressed in half": Bug(
+        "append,snapshot,append,snapshot,background", patch=_half_is_compressed
     ),
     "meta before the segment it names": Bug("append,append", patch=_meta_before_segment),
     "meta before the snapshot it names": Bug("append,snapshot", patch=_baseline_before_snapshot),

@@ -27,6 +27,7 @@ PLANS = (
     "append,short,append,shortlf,append,short3,append,full,append",
     "append,snapshot,append,snapshot,append,snapshot,prune,append",
     "every2,seg400,append,append,background,append",
+    "append,snapshot,append,snapshot,background,append,snapshot,background,prune,append",
     "fill512,append,many3,rotate,append,close,append",
     "fill512,append,shortlf,append,short,append,reopen,append",
 )
@@ -60,6 +61,7 @@ def test_every_sync_and_truncate_is_needed() -> None:
     print(f"{len(needed)} sites, {len(survivors)} survivors")
     assert survivors == []
     assert len(needed) >= 15
+    assert {site for site in needed if site.startswith("compression.")}
     assert set(FILLER_SITES) <= set(needed)
 
 
@@ -84,6 +86,7 @@ def test_every_order_is_needed_but_for_those_that_are_free() -> None:
     found = {ending for site in survivors for ending in FREE if site.endswith(ending)}
     assert [site for site in survivors if not site.endswith(tuple(FREE))] == []
     assert found == set(FREE)
+    assert not [site for site in survivors if site.startswith("compression.")]
 
 
 def test_with_nothing_left_out_the_plans_are_sound() -> None:

@@ -87,6 +87,7 @@ class Form:
     kept: int
     pad: int
     preallocate: int
+    compress: bool
     older: Mapping[str, tuple[bytes, ...]]
     foreign: Mapping[str, bytes]
     twin: Mapping[str, bytes]
@@ -153,11 +154,11 @@ def _initial(pad: int) -> dict[str, Any]:
 
 def open_form(files: SimFiles, form: Form, **more: Any) -> Engine:
     """The engine as the form's program opens it."""
-    settings = _settings(files, form.pad, form.preallocate)
+    settings = _settings(files, form.pad, form.preallocate, form.compress)
     return Engine.open(SESSION, **{**settings, "create": False, **more})
 
 
-def _settings(disk: SimFiles, pad: int, preallocate: int) -> dict[str, Any]:
+def _settings(disk: SimFiles, pad: int, preallocate: int, compress: bool) -> dict[str, Any]:
     return {
         "initial": lambda: _initial(pad),
         "apply": fold,
@@ -166,23 +167,25 @@ def _settings(disk: SimFiles, pad: int, preallocate: int) -> dict[str, Any]:
         "scheduler": InlineScheduler(),
         "snapshot_every": _NEVER,
         "preallocate": preallocate,
+        "compress": compress,
     }
 
 
 class _Recorder:
     """Runs a session and remembers every version that each file had."""
 
-    def __init__(self, salt: int, pad: int, preallocate: int, session: str) -> None:
+    def __init__(self, salt: int, pad: int, preallocate: int, compress: bool, session: str) -> None:
         self.session = session
         self.disk = SimFiles.from_tree({STORE: None})
         self.salt = salt
         self.pad = pad
         self.preallocate = preallocate
+        self.compress = compress
         self.facts: list[Fact] = []
         self.ends = [0]
         self.versions: dict[str, list[bytes]] = {}
         self.receipt: Receipt | None = None
-        self.engine = Engine.open(session, **_settings(self.disk, pad, preallocate))
+        self.engine = Engine.open(session, **_settings(self.disk, pad, preallocate, compress))
         self._note()
 
     def batch(self, count: int) -> None:
@@ -227,10 +230,16 @@ def session_files(disk: SimFiles, session: str = SESSION) -> Files:
 
 
 def _recorded(
-    salt: int, pad: int, preallocate: int, shape: int, ending: str, session: str = SESSION
+    salt: int,
+    pad: int,
+    preallocate: int,
+    compress: bool,
+    shape: int,
+    ending: str,
+    session: str = SESSION,
 ) -> _Recorder:
     """Four segments and two snapshots; `shape` changes the batches."""
-    recorder = _Recorder(salt, pad, preallocate, session)
+    recorder = _Recorder(salt, pad, preallocate, compress, session)
     first, second, third, last = (
         ((1, 2), (2,), (1,), (1, 2, 1)),
         ((2,), (1,), (2, 1), (2, 1, 3)),
@@ -249,6 +258,7 @@ def _recorded(
 FORMS = (
     *("closed", "covered", "open", "torn", "power"),
     *("open filled", "torn filled", "power filled"),
+    *("closed compressed", "open compressed"),
 )
 PREALLOCATE = 1024
 
@@ -262,14 +272,16 @@ def build(name: str, *, salt: int = 0, shape: int = 0) -> Form:
     torn      it was killed in the middle of another write
     power     as open, but the power failed: nothing is left of the anchor
 
-    With "filled" behind it the newest segment has filler, which the torn write overwrote in place.
+    With "filled" behind it the newest segment has filler, which the torn write overwrote in place;
+    with "compressed" the segment that both snapshots cover is compressed.
     """
-    kind, _, filled = name.partition(" ")
+    kind, _, more = name.partition(" ")
     pad = 0 if kind == "covered" else 3000
-    step = PREALLOCATE if filled else 0
+    step = PREALLOCATE if more == "filled" else 0
+    small = more == "compressed"
     clean = kind in ("closed", "covered")
     ending = "close" if clean else "abandon"
-    recorder = _recorded(salt, pad, step, shape, ending)
+    recorder = _recorded(salt, pad, step, small, shape, ending)
     files = session_files(recorder.disk)
     newest = max(one for one in files if one.startswith("events_"))
     segment = files[newest]
@@ -280,7 +292,7 @@ def build(name: str, *, salt: int = 0, shape: int = 0) -> Form:
     if kind == "power":
         files["lock"] = b""
     assert recorder.receipt is not None
-    elsewhere = _recorded(salt + 1, pad, step, shape, ending, f"{STORE}/other")
+    elsewhere = _recorded(salt + 1, pad, step, small, shape, ending, f"{STORE}/other")
     return Form(
         name=name,
         files=files,
@@ -295,19 +307,22 @@ def build(name: str, *, salt: int = 0, shape: int = 0) -> Form:
         kept=snapshot.parse(files[PREVIOUS], SESSION_ID)[0].segment,
         pad=pad,
         preallocate=step,
+        compress=small,
         older={
             one: tuple(version for version in recorder.versions[one] if version != files[one])
             for one in files
         },
         foreign=session_files(elsewhere.disk, elsewhere.session),
-        twin=session_files(_recorded(salt + 1, pad, step, shape, ending).disk),
+        twin=session_files(_recorded(salt + 1, pad, step, small, shape, ending).disk),
     )
 
 
 def _torn_batch(recorder: _Recorder) -> bytes:
     """The batch of two lines that would follow, its second line cut in the middle."""
     disk = SimFiles.from_tree(recorder.disk.tree())
-    engine = Engine.open(SESSION, **_settings(disk, recorder.pad, recorder.preallocate))
+    engine = Engine.open(
+        SESSION, **_settings(disk, recorder.pad, recorder.preallocate, recorder.compress)
+    )
     engine.append_many([("n", {"n": 1}), ("n", {"n": 2})])
     newest = max(one for one in session_files(disk) if one.startswith("events_"))
     lines = session_files(disk)[newest].splitlines(keepends=True)[1:]

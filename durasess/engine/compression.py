@@ -1,0 +1,193 @@
+"""Sealed segments that both snapshots cover, made smaller: the same content in zstd frames.
+
+The bytes are proven against the seal, compressed, decompressed and compared beside the commits;
+then the committer publishes them, and only behind the directory sync the plain file goes. At every
+moment one of the two is whole, and a plain file counts before a compressed one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from durasess.engine import files, frames, paths, publishing, sealed
+from durasess.engine.commit import Scheduler, Ticket, Work
+from durasess.engine.snapshot_job import Job, died
+from durasess.engine.types import LineError
+
+_MOST_BYTES = 64 * 1024 * 1024
+"""A larger segment stays plain: compressing takes more than twice its size in memory."""
+
+_ROUND = 8
+"""Segments that are compressed behind one snapshot, so that a close waits for few."""
+
+_ATTEMPTS = 3
+
+
+def prepare(disk: files.Files, directory: str, number: int) -> bool:
+    """Write segment `number`, compressed and synced, under its temporary name; False when there is
+    no plain one or it is too large.
+
+    LineError when the plain one is not what its seal says: it stays as it is.
+    """
+    path = paths.join(directory, paths.segment(number))
+    try:
+        if disk.stat(path).size > _MOST_BYTES:
+            return False
+        content = publishing.read_whole(disk, path)
+    except FileNotFoundError:
+        return False
+    sealed.check(content, path)
+    data = frames.compress_lines(content)
+    if not _comes_back(data, content):
+        raise LineError("zstd", "it does not come back equal: the memory is not to be trusted")
+    publishing.write_tmp(disk, _compressed(directory, number) + paths.TMP, data)
+    return True
+
+
+def _comes_back(data: bytes, content: bytes) -> bool:
+    return frames.decompress_all(data) == content
+
+
+def publish(disk: files.Files, directory: str, number: int) -> None:
+    """Put the prepared file in the place of the plain one, which a prune may have taken."""
+    path = paths.join(directory, paths.segment(number))
+    compressed = _compressed(directory, number)
+    if not publishing.exists(disk, path):
+        publishing.discard(disk, compressed + paths.TMP)
+        return
+    disk.replace(compressed + paths.TMP, compressed)
+    disk.sync_dir(directory)
+    disk.unlink(path)
+
+
+def _compressed(directory: str, number: int) -> str:
+    return paths.join(directory, paths.segment(number, compressed=True))
+
+
+class Compressor:
+    """Compresses what it is told of, one segment after the other.
+
+    `check()` raises when this handle must not change anything any more; `then()` is called behind
+    each segment.
+    """
+
+    def __init__(
+        self,
+        disk: files.Files,
+        directory: str,
+        scheduler: Scheduler,
+        *,
+        check: Callable[[], None],
+        note: Callable[[str], None],
+        then: Callable[[], None],
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._scheduler = scheduler
+        self._check = check
+        self._note = note
+        self._then = then
+        self._number: int | None = None
+        self._below = 1
+        self._left = 0
+        self._job: Job | None = None
+
+    def begin(self, below: int) -> None:
+        """Compress segments with numbers below this, older ones first, a few at a time."""
+        if below <= 1:
+            return
+        self._below = max(self._below, below)
+        self._left = _ROUND
+        if self.under_way() is None:
+            self._start()
+
+    def under_way(self) -> Job | None:
+        """In the committer: the job that is not done, unless its thread is gone."""
+        job = self._job
+        if job is not None and job.is_lost():
+            self._finish(job, None, died())
+        return self._job
+
+    def _start(self) -> None:
+        job = self._job = Job(self._see_to_it)
+
+        def make() -> None:
+            try:
+                self._make(job)
+            finally:
+                job.is_over = True
+
+        job.starts(make)
+        try:
+            self._scheduler.background(make)
+        except Exception as error:
+            self._finish(job, None, error)
+
+    def _see_to_it(self, job: Job) -> None:
+        """In the thread of who waits."""
+        if job.is_lost():
+            self._hand_back(job, None, died())
+
+    def _make(self, job: Job) -> None:
+        """The slow part, beside the committer: touches only the temporary file."""
+        error: BaseException | None = None
+        number = None
+        try:
+            number = self._next()
+        except BaseException as failure:
+            error = failure
+        for _ in range(_ATTEMPTS):
+            # Where memory is short for a moment, whoever closes would wait for this for ever.
+            with contextlib.suppress(MemoryError):
+                self._hand_back(job, number, error)
+                return
+
+    def _next(self) -> int | None:
+        """The number of a segment that was prepared; None when nothing is left."""
+        if self._number is None:
+            names = (paths.parse(name) for name in self._disk.listdir(self._directory))
+            plain = (one.number for one in names if one.kind == "segment" and not one.compressed)
+            self._number = min(plain, default=1)
+        while self._number < self._below:
+            try:
+                if prepare(self._disk, self._directory, self._number):
+                    return self._number
+            except LineError as error:
+                self._note(
+                    f"segment {self._number} is not what its seal says, so it was not compressed: "
+                    f"{error.reason}. Run durasess verify."
+                )
+            self._number += 1
+        return None
+
+    def _hand_back(self, job: Job, number: int | None, error: BaseException | None) -> None:
+        ticket = Ticket(
+            Work(
+                lambda: self._finish(job, number, error),
+                lambda refusal: self._finish(job, None, refusal),
+            )
+        )
+        self._scheduler.submit(ticket)
+        job.handed_back = ticket
+
+    def _finish(self, job: Job, number: int | None, error: BaseException | None) -> None:
+        """In the committer again: swap the files, or report; then the next one."""
+        if self._job is not job:
+            return
+        self._job = None
+        try:
+            if error is not None:
+                raise error
+            if number is not None:
+                self._check()
+                publish(self._disk, self._directory, number)
+                self._number = number + 1
+                self._left -= 1
+                if self._left > 0 and self._number < self._below:
+                    self._start()
+        except Exception as failure:
+            self._note(f"a segment could not be compressed and stays as it is: {failure}")
+        finally:
+            job.ticket.settle()
+            self._then()
