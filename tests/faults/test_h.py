@@ -96,7 +96,7 @@ def test_h8_valid_log_of_18_megabytes_opens_again_and_again(tmp_path, segment_by
 
 
 def test_numbering_goes_on_behind_9999(tmp_path):
-    engine = open_inline(tmp_path / "s1")
+    engine = open_inline(tmp_path / "s1", compress=False)
     engine.append("t", 1)
     engine.rotate()
     engine._writer._log.next_number = 9999
@@ -107,7 +107,7 @@ def test_numbering_goes_on_behind_9999(tmp_path):
     engine.abandon()
     assert segment_path(tmp_path / "s1", 9999).exists()
     assert (tmp_path / "s1" / "events_10000.jsonl").exists()
-    with open_inline(tmp_path / "s1") as engine:
+    with open_inline(tmp_path / "s1", compress=False) as engine:
         assert engine.state == [1, 2, 3]
         assert engine.append("t", 4).seq == 4
         assert [event.data for event in engine.events(after=1)] == [2, 3, 4]

@@ -55,10 +55,11 @@ def documents(path):
             assert b"\t" not in file.read_bytes()
             yield from lines_of(file)
         elif file.name.endswith(".zst"):
+            reader = zstandard.ZstdDecompressor().stream_reader
             with file.open("rb") as source:
-                content = zstandard.ZstdDecompressor().stream_reader(source).read()
+                content = reader(source, read_across_frames=True).read()
             assert content.endswith(b"\n")
-            yield content
+            yield from content.split(b"\n")[:-1]
 
 
 @with_and_without_filler

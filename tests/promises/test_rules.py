@@ -749,7 +749,7 @@ def test_r22_two_names_of_a_directory_are_one_session(tmp_path):
 
 def test_r23_header_says_who_made_the_segment(tmp_path):
     for n in range(3):
-        with open_inline(tmp_path / "s1", snapshot_every=10**9) as engine:
+        with open_inline(tmp_path / "s1", snapshot_every=10**9, compress=False) as engine:
             engine.append("t", n)
     headers = [
         codec.control(lines_of(segment_path(tmp_path / "s1", number))[0]) for number in (1, 2, 3)

@@ -107,7 +107,9 @@ def make_segments(path: Path | str, segments: int, each: int = 2) -> str:
 
 
 def make_snapshots(path: Path | str, snapshots: int, **options: Any) -> str:
-    """One event, then a snapshot, and so on; data is 1, 2, 3 …; no tail."""
+    """One event, then a snapshot, and so on; data is 1, 2, 3 …; no tail. Segments stay plain, unless
+    told otherwise."""
+    options.setdefault("compress", False)
     engine = open_inline(path, **options)
     for n in range(1, snapshots + 1):
         engine.append("counted", n)

@@ -84,7 +84,7 @@ def test_second_prune_says_what_is_left(tmp_path):
 def test_pruning_beside_a_failed_swap_is_refused():
     """After a swap that failed, which snapshot is on disk is not known."""
     files = sim_disk()
-    engine = open_sim(files)
+    engine = open_sim(files, compress=False)
     for n in range(3):
         engine.append("t", n)
         engine.snapshot()
