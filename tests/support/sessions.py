@@ -107,8 +107,8 @@ def make_segments(path: Path | str, segments: int, each: int = 2) -> str:
 
 
 def make_snapshots(path: Path | str, snapshots: int, **options: Any) -> str:
-    """One event, then a snapshot, and so on; data is 1, 2, 3 …; no tail. Segments stay plain, unless
-    told otherwise."""
+    """One event, then a snapshot, and so on; data is 1, 2, 3 …; no tail. Segments stay plain if
+    nothing else is said."""
     options.setdefault("compress", False)
     engine = open_inline(path, **options)
     for n in range(1, snapshots + 1):
