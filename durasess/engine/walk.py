@@ -124,15 +124,19 @@ class Walk:
         self._note(number, None, "missing", f"the segment is missing; {before}")
 
     def _unreadable(self, number: int, error: LineError) -> None:
-        self._note(number, 0, error.rule, error.reason)
+        # Only a compressed one can be unreadable as a whole.
+        self._note(number, 0, error.rule, error.reason, compressed=True)
 
-    def _note(self, number: int, offset: int | None, rule: str, reason: str) -> None:
+    def _note(
+        self, number: int, offset: int | None, rule: str, reason: str, *, compressed: bool = False
+    ) -> None:
         if self.damage and self.damage[-1].rule == rule == "missing":
             return
         self.damage.append(
             Damage(
                 path=paths.join(
-                    self._claims.directory, paths.segment(min(number, paths.MAX_SEGMENT - 1))
+                    self._claims.directory,
+                    paths.segment(min(number, paths.MAX_SEGMENT - 1), compressed=compressed),
                 ),
                 offset=offset,
                 first_seq=self.place.seq + 1 if self.place else None,

@@ -183,7 +183,7 @@ def test_history_that_is_damaged_below_a_snapshot_is_named_and_left(
         session.snapshot()
         session.note("second")
         session.snapshot()
-    segment = tmp_path / "s1" / "events_0001.jsonl"
+    (segment,) = (tmp_path / "s1").glob("events_0001.jsonl*")
     whole = segment.read_bytes()
     sessions.flip(segment, 40)
     changed = segment.read_bytes()
