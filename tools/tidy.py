@@ -80,9 +80,7 @@ ENGINE_LEVELS = (
     frozenset(
         ["log", "recovery", "settle", "prune", "verify", "commit", "history", "create", "lifetime"]
     ),
-    frozenset(
-        ["repair", "branch", "ledger", "admission", "aftermath", "shared_log", "snapshot_job"]
-    ),
+    frozenset(["repair", "branch", "ledger", "admission", "aftermath", "shared_log", "job"]),
     frozenset(["compression"]),
     frozenset(["snapshotter", "drafting", "live", "turns"]),
     frozenset(["assembly", "outbox"]),

@@ -29,7 +29,6 @@ def add_to(verbs: options.Verbs) -> None:
     parser.add_argument(
         "--rebuild-index", action="store_true", help="make the index anew from the sessions"
     )
-
     parser.add_argument(
         "--clean",
         action="store_true",

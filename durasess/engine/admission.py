@@ -54,8 +54,8 @@ def admit(
     validate: Callable[[Any, Draft], None] | None,
     state: Any,
 ) -> list[Prepared | Receipt]:
-    """What becomes of each draft. `taken` are the event ids that are to be written in the same
-    batch before it, and behind it.
+    """What becomes of each draft. `taken` are the event ids of what is written before it in the
+    same batch; its own are added.
 
     Raises EventRejectedError for an event id that means two things, and whatever `validate` raises.
     """

@@ -223,10 +223,10 @@ class ThreadScheduler:
     def _let_others_in(self, before: int) -> None:
         """Those who shared the last batch were answered in this moment, and may hand over the next:
         as long as they do, they run first, so that they share a batch again."""
-        seen = -1
-        while seen < (waiting := self._waiting.qsize()) < before > 1:
-            seen = waiting
+        seen, waiting = -1, self._waiting.qsize()
+        while before > 1 and seen < waiting < before:
             time.sleep(0)
+            seen, waiting = waiting, self._waiting.qsize()
 
     def _loop(self, run: Callable[[Sequence[Ticket]], None]) -> None:
         before = 1

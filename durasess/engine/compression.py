@@ -7,12 +7,11 @@ moment one of the two is whole, and a plain file counts before a compressed one.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 
 from durasess.engine import files, frames, paths, publishing, sealed
-from durasess.engine.commit import Scheduler, Ticket, Work
-from durasess.engine.snapshot_job import Job, died
+from durasess.engine.commit import Scheduler
+from durasess.engine.job import Job, died
 from durasess.engine.types import LineError
 
 _MOST_BYTES = 64 * 1024 * 1024
@@ -20,8 +19,6 @@ _MOST_BYTES = 64 * 1024 * 1024
 
 _ROUND = 8
 """Segments that are compressed behind one snapshot, so that a close waits for few."""
-
-_ATTEMPTS = 3
 
 
 def prepare(disk: files.Files, directory: str, number: int) -> bool:
@@ -110,41 +107,15 @@ class Compressor:
         return self._job
 
     def _start(self) -> None:
-        job = self._job = Job(self._see_to_it)
-
-        def make() -> None:
-            try:
-                self._make(job)
-            finally:
-                job.is_over = True
-
-        job.starts(make)
+        job = self._job = Job(self._scheduler, self._finish)
         try:
-            self._scheduler.background(make)
+            job.start(self._next)
         except Exception as error:
             self._finish(job, None, error)
 
-    def _see_to_it(self, job: Job) -> None:
-        """In the thread of who waits."""
-        if job.is_lost():
-            self._hand_back(job, None, died())
-
-    def _make(self, job: Job) -> None:
-        """The slow part, beside the committer: touches only the temporary file."""
-        error: BaseException | None = None
-        number = None
-        try:
-            number = self._next()
-        except BaseException as failure:
-            error = failure
-        for _ in range(_ATTEMPTS):
-            # Where memory is short for a moment, whoever closes would wait for this for ever.
-            with contextlib.suppress(MemoryError):
-                self._hand_back(job, number, error)
-                return
-
     def _next(self) -> int | None:
-        """The number of a segment that was prepared; None when nothing is left."""
+        """The slow part, beside the committer: touches only the temporary file. The number of a
+        segment that was prepared; None when nothing is left."""
         if self._number is None:
             names = (paths.parse(name) for name in self._disk.listdir(self._directory))
             plain = (one.number for one in names if one.kind == "segment" and not one.compressed)
@@ -160,16 +131,6 @@ class Compressor:
                 )
             self._number += 1
         return None
-
-    def _hand_back(self, job: Job, number: int | None, error: BaseException | None) -> None:
-        ticket = Ticket(
-            Work(
-                lambda: self._finish(job, number, error),
-                lambda refusal: self._finish(job, None, refusal),
-            )
-        )
-        self._scheduler.submit(ticket)
-        job.handed_back = ticket
 
     def _finish(self, job: Job, number: int | None, error: BaseException | None) -> None:
         """In the committer again: swap the files, or report; then the next one."""

@@ -120,8 +120,8 @@ class Engine(Handle):
         clock: Callable[[], int] = time.time_ns,
         scheduler: Scheduler | None = None,
     ) -> Engine:
-        """Open a session directory, or with `create` make it; a failed open changes nothing
-        (SessionNotFound-, SessionLocked-, Corruption-, FormatVersion- or StorageError)."""
+        """Open a session directory, or `create` it; a failed open changes nothing. StorageError,
+        SessionNotFoundError, SessionLockedError, CorruptionError or FormatVersionError."""
         _check_mode(mode)
         options = Options(
             disk=files or RealFiles(),

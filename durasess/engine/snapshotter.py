@@ -6,22 +6,41 @@ reported and stops nothing.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
 from durasess.engine import codec, files, meta, paths, publishing, snapshot
-from durasess.engine.commit import Scheduler, Ticket, Work
+from durasess.engine.commit import Scheduler
 from durasess.engine.compression import Compressor
+from durasess.engine.job import Finish, Job, died
 from durasess.engine.ledger import Ledger
 from durasess.engine.log import Log
 from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered
-from durasess.engine.snapshot_job import Job, SnapshotJob, died
 from durasess.engine.state import encode
 from durasess.errors import DurasessError, StorageError
 
-_ATTEMPTS = 3
+
+class SnapshotJob(Job):
+    """A snapshot on its way; `ticket` is settled with its seq when it is in place."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        finish: Finish,
+        *,
+        place: Place,
+        segment: int,
+        content: bytes,
+        state_bytes: int,
+        tail_bytes: int,
+    ) -> None:
+        super().__init__(scheduler, finish)
+        self.place = place
+        self.segment = segment
+        self.content = content
+        self.state_bytes = state_bytes
+        self.tail_bytes = tail_bytes
 
 
 class Snapshotter:
@@ -152,18 +171,18 @@ class Snapshotter:
         content = snapshot.document(place.seq, event_ids, encoded)
         if self._log.is_active:
             self._log.seal()
-        job = SnapshotJob(
-            place,
-            self._log.next_number,
-            content,
-            len(encoded),
-            self.tail_bytes,
-            self._see_to_it,
+        job = self._job = SnapshotJob(
+            self._scheduler,
+            self._finish,
+            place=place,
+            segment=self._log.next_number,
+            content=content,
+            state_bytes=len(encoded),
+            tail_bytes=self.tail_bytes,
         )
-        self._job = job
         self.tail_bytes = self.tail_events = 0
         try:
-            self._start(job)
+            job.start(lambda: self._make(job))
         except Exception as error:
             self._finish(job, None, error)
         return job
@@ -175,57 +194,18 @@ class Snapshotter:
             self._finish(job, None, died())
         return self._job
 
-    def _start(self, job: SnapshotJob) -> None:
-        def make() -> None:
-            try:
-                self._make(job)
-            finally:
-                job.is_over = True
-
-        job.starts(make)
-        self._scheduler.background(make)
-
-    def _see_to_it(self, job: SnapshotJob) -> None:
-        """In the thread of who waits."""
-        if job.is_lost():
-            self._hand_back(job, None, died())
-
-    def _make(self, job: SnapshotJob) -> None:
+    def _make(self, job: SnapshotJob) -> snapshot.Trailer:
         """The slow part, beside the committer: touches only the temporary file."""
-        error: BaseException | None = None
-        trailer: snapshot.Trailer | None = None
-        try:
-            data = snapshot.encoded(
-                job.content,
-                session_id=self._session_id,
-                seq=job.place.seq,
-                chain=codec.hexed(job.place.chain),
-                segment=job.segment,
-                schema_version=self._schema_version,
-                ts=self._now(),
-            )
-            trailer = snapshot.write_tmp(
-                self._disk, self._directory, data, self._session_id, self._tmp
-            )
-        except BaseException as failure:
-            error = failure
-        for _ in range(_ATTEMPTS):
-            # Where memory is short for a moment, whoever closes would wait for this for ever.
-            with contextlib.suppress(MemoryError):
-                self._hand_back(job, trailer, error)
-                return
-
-    def _hand_back(
-        self, job: SnapshotJob, trailer: snapshot.Trailer | None, error: BaseException | None
-    ) -> None:
-        ticket = Ticket(
-            Work(
-                lambda: self._finish(job, trailer, error),
-                lambda refusal: self._finish(job, None, refusal),
-            )
+        data = snapshot.encoded(
+            job.content,
+            session_id=self._session_id,
+            seq=job.place.seq,
+            chain=codec.hexed(job.place.chain),
+            segment=job.segment,
+            schema_version=self._schema_version,
+            ts=self._now(),
         )
-        self._scheduler.submit(ticket)
-        job.handed_back = ticket
+        return snapshot.write_tmp(self._disk, self._directory, data, self._session_id, self._tmp)
 
     def _finish(
         self, job: SnapshotJob, trailer: snapshot.Trailer | None, error: BaseException | None

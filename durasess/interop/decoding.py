@@ -41,11 +41,10 @@ class Decoding:
         if type(item) is not dict:
             return self._unread(number, raw, f"expected an object, found {type(item).__name__}")
         repeats = _repeats_a_key(content, item)
+        masked: list[str] = []
         if is_suspect or not self._is_default or has_odd_key(item):
             item, masked = self.masked(item)
-            text = self.text(raw) if repeats else None
-            return Line(number, raw, item, "", masked, text)
-        return Line(number, raw, item, "", [], self.text(raw) if repeats else None)
+        return Line(number, raw, item, "", masked, self.text(raw) if repeats else None)
 
     def _unread(self, number: int, raw: bytes, problem: str) -> Line:
         return Line(number, raw, problem=problem, text=self.text(raw))

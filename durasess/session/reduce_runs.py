@@ -10,6 +10,7 @@ from durasess.engine.types import Event
 from durasess.session import events, usage
 from durasess.session.out_of_line import is_reference, preview
 from durasess.session.pairing import answered_seq, call_key
+from durasess.session.report import opening_request
 from durasess.session.residency import hide, with_message, without_before, without_behind
 from durasess.session.state import (
     COMPACTIONS_KEPT,
@@ -48,12 +49,10 @@ def run_started(
         code_version=data.code_version,
         resumes=data.resumes,
     )
-    # A snapshot of before this was kept has the oldest run that it knows.
-    first = state.first_request or next((one.request for one in state.runs if one.request), "")
     state = replace(
         state,
         runs=[*state.runs, run][-RECENT_RUNS - 1 :],
-        first_request=first or run.request,
+        first_request=opening_request(state) or run.request,
         counts=replace(state.counts, runs=state.counts.runs + 1),
     )
     if state.meta.status == "completed":

@@ -42,6 +42,12 @@ class SessionReport(msgspec.Struct, frozen=True, kw_only=True):
         return "; ".join(parts)
 
 
+def opening_request(state: SessionState) -> str:
+    """The beginning of the first run's request; of a snapshot that was made before the state kept
+    it, that of the oldest run that is known."""
+    return state.first_request or next((one.request for one in state.runs if one.request), "")
+
+
 def summary(state: SessionState) -> dict[str, Any]:
     """What `meta.json` says of a session, so that a list reads nothing else."""
     meta = state.meta
@@ -49,7 +55,7 @@ def summary(state: SessionState) -> dict[str, Any]:
     told = when.normalised(state.told_at)
     return {
         **({"active_at": told} if told else {}),
-        "title": meta.title or state.first_request[:_TITLE_CHARACTERS],
+        "title": meta.title or opening_request(state)[:_TITLE_CHARACTERS],
         "status": meta.status,
         "workspace": meta.workspace,
         "user_id": meta.user_id,

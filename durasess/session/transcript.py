@@ -99,9 +99,8 @@ def _with_older_calls(
         is_gone = asked < state.older_since or is_hidden(state.hidden, asked)
         if 0 < asked < start and is_gone and asked not in given:
             given.add(asked)
-            yield next(
-                (one for one in _first(events(asked - 1)) if one.seq == asked), _pruned(event)
-            )
+            first = islice(events(asked - 1), 1)
+            yield next((one for one in first if one.seq == asked), _pruned(event))
         yield event
 
 
@@ -111,10 +110,6 @@ def _asked_at(event: Event) -> int:
         return 0
     place = call_place(str(event.data.get("key", "")))
     return 0 if place is None else place[0]
-
-
-def _first(events: Iterator[Event]) -> Iterator[Event]:
-    yield from islice(events, 1)
 
 
 def _pruned(event: Event) -> Event:

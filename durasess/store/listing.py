@@ -7,7 +7,8 @@ import heapq
 import ntpath
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, Protocol
+from functools import partial
+from typing import Any, Literal
 
 import msgspec
 
@@ -76,7 +77,7 @@ def listing(
                 total += 1
                 yield row
 
-    choose = _tree_page(disk, root) if tree else _page
+    choose = partial(_tree_page, disk, root) if tree else _page
     page = choose(fitting(), key, descending=descending, limit=limit, offset=offset)
     locks = holders.Listed() if any(map(_has_open_run, page)) else None
     shown = tuple(_looked_at(disk, row, locks, with_sizes=with_sizes) for row in page)
@@ -103,39 +104,23 @@ def _page(
     return choose(offset + limit, found, key=key)[offset:]
 
 
-class _Page(Protocol):
-    def __call__(
-        self,
-        found: Iterator[Row],
-        key: Callable[[Row], Any],
-        *,
-        descending: bool,
-        limit: int | None,
-        offset: int,
-    ) -> list[Row]: ...
-
-
-def _tree_page(disk: Files, root: str) -> _Page:
+def _tree_page(
+    disk: Files,
+    root: str,
+    found: Iterator[Row],
+    key: Callable[[Row], Any],
+    *,
+    descending: bool,
+    limit: int | None,
+    offset: int,
+) -> list[Row]:
     """A page of the tree; its rows are read again, so that of the others only the ids are kept."""
-
-    def page(
-        found: Iterator[Row],
-        key: Callable[[Row], Any],
-        *,
-        descending: bool,
-        limit: int | None,
-        offset: int,
-    ) -> list[Row]:
-        members = (families.Member(key(row), row.session_id, row.parent) for row in found)
-        placed = families.ordered(members, descending=descending)
-        end = None if limit is None else offset + limit
-        again = ((row_of(disk, root, one.session_id), one.depth) for one in placed[offset:end])
-        # One that is gone in this moment is gone from the list.
-        return [
-            msgspec.structs.replace(row, depth=depth) for row, depth in again if row is not None
-        ]
-
-    return page
+    members = (families.Member(key(row), row.session_id, row.parent) for row in found)
+    placed = families.ordered(members, descending=descending)
+    end = None if limit is None else offset + limit
+    again = ((row_of(disk, root, one.session_id), one.depth) for one in placed[offset:end])
+    # One that is gone in this moment is gone from the list.
+    return [msgspec.structs.replace(row, depth=depth) for row, depth in again if row is not None]
 
 
 def _key(sort: str) -> Callable[[Row], Any]:

@@ -3,6 +3,7 @@
 import os
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 import pytest
 
 from durasess import (
@@ -15,6 +16,7 @@ from durasess import (
     StorageError,
     WorkspaceNotFoundError,
 )
+from durasess.session import report
 from durasess.session.state import RECENT_RUNS
 from tests.support.harness import begin_run, crash, in_process, store_at, types
 
@@ -298,3 +300,12 @@ def test_title_that_nobody_gave_is_the_first_request_however_many_runs_came(tmp_
         assert session.state.first_request == "request 0"
     store.rename("s", "mine")
     assert store.list().rows[0].title == "mine"
+
+
+def test_state_of_before_it_kept_the_first_request_has_the_title_of_its_oldest_run(tmp_path):
+    with store_at(tmp_path).create("s") as session:
+        for number in range(2):
+            with session.run(f"request {number}") as run:
+                run.assistant("done")
+        before = msgspec.structs.replace(session.state, first_request="")
+    assert report.summary(before)["title"] == "request 0"

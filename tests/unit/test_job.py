@@ -5,9 +5,8 @@ import threading
 import pytest
 
 from durasess import Engine, StorageError
-from durasess.engine.commit import ThreadScheduler, Ticket
-from durasess.engine.records import Place
-from durasess.engine.snapshot_job import SnapshotJob
+from durasess.engine.commit import InlineScheduler, ThreadScheduler, Ticket
+from durasess.engine.job import Job
 from durasess.engine.snapshotter import Snapshotter
 from tests.support.sessions import open_inline, outcome_of
 
@@ -101,10 +100,10 @@ def test_handle_that_is_given_up_does_not_wait_for_a_job_that_died(tmp_path, mon
     engine = open_inline(tmp_path / "s1", snapshot_every=1)
     engine.append("t", 1)
 
-    def die(self, job):
+    def die(self, make):
         raise MemoryError
 
-    monkeypatch.setattr(Snapshotter, "_make", die)
+    monkeypatch.setattr(Job, "_work", die)
     with pytest.raises(MemoryError):
         engine._scheduler.run_background()
     monkeypatch.undo()
@@ -114,15 +113,12 @@ def test_handle_that_is_given_up_does_not_wait_for_a_job_that_died(tmp_path, mon
 
 
 def test_job_is_lost_when_it_is_over_and_nobody_was_told():
-    job = SnapshotJob(Place(1, 0), 1, b"", 0, 0, lambda job: None)
+    scheduler = InlineScheduler()
+    job = Job(scheduler, lambda job, result, error: None)
     assert not job.is_lost()
-
-    def make():
-        pass
-
-    job.starts(make)
+    job.start(lambda: None)
     assert not job.is_lost()
-    del make
+    scheduler.background_jobs.clear()
     assert job.is_lost()
     job.handed_back = Ticket(None)
     assert not job.is_lost()

@@ -1,0 +1,112 @@
+"""Something on its way beside the commits, and how whoever waits for it learns that it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from durasess.engine.commit import Scheduler, Ticket, Work
+
+_LOOK_S = 0.5
+"""How often who waits looks whether the job is still there."""
+
+_ATTEMPTS = 3
+
+Finish = Callable[[Any, Any, BaseException | None], None]
+"""`finish(job, result, error)`, in the committer; perhaps more than once for a job."""
+
+
+class Job:
+    """Work of a thread of its own, which `finish` ends in the committer: that settles `ticket`."""
+
+    def __init__(self, scheduler: Scheduler, finish: Finish) -> None:
+        self.ticket = JobTicket(self._see_to_it)
+        self.handed_back: Ticket | None = None
+        self._scheduler = scheduler
+        self._finish = finish
+        self._is_over = False
+        self._run: weakref.ref[Callable[[], None]] | None = None
+
+    def start(self, make: Callable[[], Any]) -> None:
+        """Run `make` beside the committer; what it returns or raises is for `finish`."""
+
+        def run() -> None:
+            try:
+                self._work(make)
+            finally:
+                self._is_over = True
+
+        # Nobody else keeps it, so it is gone when its thread died before it for want of memory.
+        self._run = weakref.ref(run)
+        self._scheduler.background(run)
+
+    def is_lost(self) -> bool:
+        """Whether it ended without a word, so that nothing touches its file any more: its thread
+        is gone, or the committer had no memory to hear it."""
+        if self.ticket.is_settled:
+            return False
+        if self.handed_back is not None:
+            return self.handed_back.is_settled
+        return self._is_over or (self._run is not None and self._run() is None)
+
+    def _work(self, make: Callable[[], Any]) -> None:
+        result: Any = None
+        error: BaseException | None = None
+        try:
+            result = make()
+        except BaseException as failure:
+            error = failure
+        for _ in range(_ATTEMPTS):
+            # Where memory is short for a moment, whoever closes would wait for this for ever.
+            with contextlib.suppress(MemoryError):
+                self._hand_back(result, error)
+                return
+
+    def _hand_back(self, result: Any, error: BaseException | None) -> None:
+        ticket = Ticket(
+            Work(
+                lambda: self._finish(self, result, error),
+                lambda refusal: self._finish(self, None, refusal),
+            )
+        )
+        self._scheduler.submit(ticket)
+        self.handed_back = ticket
+
+    def _see_to_it(self) -> None:
+        """In the thread of who waits."""
+        if self.is_lost():
+            self._hand_back(None, died())
+
+
+def died() -> BaseException:
+    """What is said of a job that was lost."""
+    return MemoryError("its thread ended before it could say how")
+
+
+class JobTicket(Ticket):
+    """The ticket of a job. Who waits for it looks after the job, by calling `see_to_it` again and
+    again: from a thread that died nothing comes."""
+
+    __slots__ = ("see_to_it",)
+
+    def __init__(self, see_to_it: Callable[[], None]) -> None:
+        super().__init__(None)
+        self.see_to_it = see_to_it
+        # Nobody can withdraw a job: it is claimed from the start.
+        self.claim()
+
+    def wait(
+        self, submit: Callable[[Ticket], None] | None = None, timeout: float | None = None
+    ) -> Any:
+        """As that of a ticket."""
+        return super().wait(self._until_settled)
+
+    def _until_settled(self, ticket: Ticket) -> None:
+        while not self.is_settled:
+            if self._settled.acquire(timeout=_LOOK_S):
+                # Others may wait for the same outcome.
+                self._settled.release()
+            else:
+                self.see_to_it()
