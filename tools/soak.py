@@ -229,8 +229,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kept", type=Path, default=KEPT, help="where a soak keeps how far it is")
     parser.add_argument("--part", type=Part.parse, default=WHOLE, metavar="I/N")
     options = parser.parse_args(arguments)
-    logging.disable(logging.CRITICAL)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     found = soak(
         options.method,
         minutes=options.minutes,
@@ -243,4 +241,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    # Of the whole process, so not for whoever calls `main` in its own.
+    logging.disable(logging.CRITICAL)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -26,6 +26,8 @@ LONG_S = PATIENCE_S * 4
 BEGIN = """
 import os, select, signal, sys, threading, time
 from durasess.session.signals import SignalWatch
+# Under nohup it is ignored, and children inherit that.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 def say(text):
     os.write(1, text.encode() + b"\\n")
 def save():
