@@ -22,7 +22,7 @@ class Job:
     """Work of a thread of its own, which `finish` ends in the committer: that settles `ticket`."""
 
     def __init__(self, scheduler: Scheduler, finish: Finish) -> None:
-        self.ticket = JobTicket(self._see_to_it)
+        self.ticket = JobTicket(self.see_to_it)
         self.handed_back: Ticket | None = None
         self._scheduler = scheduler
         self._finish = finish
@@ -42,6 +42,15 @@ class Job:
         self._run = weakref.ref(run)
         self._scheduler.background(run)
 
+    def watch(self) -> None:
+        """Nobody waits for it any more, so nobody would look after it: the end of its thread, also
+        one before its first step, hands it back by itself."""
+        run = None if self._run is None else self._run()
+        if run is None:
+            self._tell_if_lost()
+        else:
+            self._run = weakref.ref(run, lambda gone: self._tell_if_lost())
+
     def is_lost(self) -> bool:
         """Whether it ended without a word, so that nothing touches its file any more: its thread
         is gone, or the committer had no memory to hear it."""
@@ -58,11 +67,15 @@ class Job:
             result = make()
         except BaseException as failure:
             error = failure
-        for _ in range(_ATTEMPTS):
-            # Where memory is short for a moment, whoever closes would wait for this for ever.
-            with contextlib.suppress(MemoryError):
-                self._hand_back(result, error)
-                return
+        _insist(lambda: self._hand_back(result, error))
+
+    def _tell_if_lost(self) -> None:
+        _insist(self.see_to_it)
+
+    def see_to_it(self) -> None:
+        """In the thread of who waits, or where the job's own ended: hand back what is lost."""
+        if self.is_lost():
+            self._hand_back(None, died())
 
     def _hand_back(self, result: Any, error: BaseException | None) -> None:
         ticket = Ticket(
@@ -74,10 +87,13 @@ class Job:
         self._scheduler.submit(ticket)
         self.handed_back = ticket
 
-    def _see_to_it(self) -> None:
-        """In the thread of who waits."""
-        if self.is_lost():
-            self._hand_back(None, died())
+
+def _insist(do: Callable[[], None]) -> None:
+    """Where memory is short for a moment, whoever closes would wait for this for ever."""
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(MemoryError):
+            do()
+            return
 
 
 def died() -> BaseException:

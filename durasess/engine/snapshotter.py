@@ -105,8 +105,13 @@ class Snapshotter:
         self._let_go()
 
     def _let_go(self) -> None:
-        if self._abandoned is not None and self.job is None:
+        if self._abandoned is None:
+            return
+        job = self.job
+        if job is None:
             self._abandoned()
+        else:
+            job.watch()
 
     def _check_alive(self) -> None:
         """Raise when nothing may be published any more."""
@@ -215,8 +220,10 @@ class Snapshotter:
             return
         self._job = None
         if self._abandoned is not None:
-            job.ticket.settle(error=self._explained(job, RuntimeError("the handle is gone")))
-            self._let_go()
+            try:
+                job.ticket.settle(error=self._explained(job, RuntimeError("the handle is gone")))
+            finally:
+                self._let_go()
             return
         try:
             if error is not None:

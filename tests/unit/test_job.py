@@ -1,10 +1,12 @@
 """Whoever waits for a snapshot learns that its thread died, at whatever point it did (P4)."""
 
+import gc
 import threading
+import time
 
 import pytest
 
-from durasess import Engine, StorageError
+from durasess import Engine, SessionLockedError, StorageError
 from durasess.engine.commit import InlineScheduler, ThreadScheduler, Ticket
 from durasess.engine.job import Job
 from durasess.engine.snapshotter import Snapshotter
@@ -110,6 +112,112 @@ def test_handle_that_is_given_up_does_not_wait_for_a_job_that_died(tmp_path, mon
     engine.abandon()
     with open_inline(tmp_path / "s1") as again:
         assert again.state == [1]
+
+
+class DiesLater(ThreadScheduler):
+    """The thread of a job has no memory to begin, and that shows only behind `gate`; with `may_run`
+    it begins."""
+
+    may_run = 0
+
+    def __init__(self):
+        super().__init__()
+        self.gate = threading.Event()
+        self.has_begun = threading.Event()
+        self._jobs = []
+
+    def background(self, job):
+        if self.may_run:
+            self.may_run -= 1
+            super().background(job)
+            return
+        self._jobs.append(job)
+        del job
+        super().background(self._die)
+
+    def _die(self):
+        self.has_begun.set()
+        self.gate.wait(PATIENCE)
+        self._jobs.clear()
+
+
+def is_free_soon(path):
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            opened(path).close()
+        except SessionLockedError:
+            time.sleep(0.01)
+        else:
+            return True
+    return False
+
+
+def dropped_in_a_job(path, scheduler, **more):
+    """A handle goes without a close, while it has a job whose thread will not begin."""
+    engine = opened(path, scheduler=scheduler, snapshot_every=1, **more)
+    for n in range(4):
+        engine.append("t", n)
+        if scheduler.may_run:
+            engine.snapshot()
+    assert scheduler.has_begun.wait(PATIENCE)
+    committer = scheduler._thread
+    with pytest.warns(ResourceWarning, match="was not closed"):
+        del engine
+        gc.collect()
+    committer.join(PATIENCE)
+    assert not committer.is_alive()
+    with pytest.raises(SessionLockedError):
+        opened(path)
+
+
+def test_dropped_handle_lets_go_when_the_thread_of_its_last_snapshot_dies_at_its_first_step(
+    tmp_path,
+):
+    scheduler = DiesLater()
+    dropped_in_a_job(tmp_path / "s1", scheduler)
+    scheduler.gate.set()
+    assert is_free_soon(tmp_path / "s1")
+
+
+def test_dropped_handle_lets_go_when_the_thread_that_compresses_dies_at_its_first_step(tmp_path):
+    scheduler = DiesLater()
+    scheduler.may_run = 2
+    dropped_in_a_job(tmp_path / "s1", scheduler)
+    scheduler.gate.set()
+    assert is_free_soon(tmp_path / "s1")
+
+
+def test_dropped_handle_lets_go_though_memory_is_short_when_its_job_is_told_lost(
+    tmp_path, monkeypatch
+):
+    scheduler = DiesLater()
+    dropped_in_a_job(tmp_path / "s1", scheduler)
+    original, failures = Job._hand_back, [MemoryError(), MemoryError()]
+
+    def hand_back(self, *what):
+        if failures:
+            raise failures.pop()
+        original(self, *what)
+
+    monkeypatch.setattr(Job, "_hand_back", hand_back)
+    scheduler.gate.set()
+    assert is_free_soon(tmp_path / "s1")
+    assert not failures
+
+
+def test_job_that_is_lost_before_it_is_watched_is_handed_back():
+    done = []
+    scheduler = InlineScheduler()
+    scheduler.start(lambda tickets: [ticket.settle(ticket.work()) for ticket in tickets])
+    job = Job(scheduler, lambda job, result, error: done.append(error))
+    job.watch()
+    assert done == []
+    job.start(lambda: None)
+    scheduler.background_jobs.clear()
+    assert done == []
+    job.watch()
+    assert [type(error) for error in done] == [MemoryError]
 
 
 def test_job_is_lost_when_it_is_over_and_nobody_was_told():
