@@ -43,11 +43,8 @@ class Codex:
                     yield path
 
     def recognizes(self, first: list[Any]) -> bool:
-        """Lines with a type and a payload."""
-        return any(
-            isinstance(one.get("payload"), dict) and isinstance(one.get("type"), str)
-            for one in first[:5]
-        )
+        """Lines of its types with a payload. Others write `type` and `payload` too."""
+        return any(map(_is_of_a_rollout, first))
 
     def identify(self, path: str, first: list[Any]) -> Identity:
         """By the first session_meta: a fork has those of its origin behind its own. A thread that
@@ -77,6 +74,13 @@ class Codex:
                 yield reported(line)
             else:
                 yield from _line(rollout, line)
+
+
+def _is_of_a_rollout(item: dict[str, Any]) -> bool:
+    kind, payload = item.get("type"), item.get("payload")
+    if not isinstance(kind, str) or kind not in _KINDS or not isinstance(payload, dict):
+        return False
+    return kind not in ("response_item", "event_msg") or isinstance(payload.get("type"), str)
 
 
 def _line(rollout: Rollout, line: Line) -> Iterator[Mapped]:

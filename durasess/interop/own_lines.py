@@ -14,7 +14,7 @@ from durasess.engine.scratch import Scratch
 from durasess.engine.types import Draft, Event
 from durasess.errors import DurasessError
 from durasess.interop import jsonl, places
-from durasess.interop.aside import Numbers
+from durasess.interop.aside import Ids, Numbers
 from durasess.interop.importer import (
     AtLine,
     End,
@@ -81,6 +81,7 @@ class _Reading:
         self._schema = events.SCHEMA_VERSION
         self._seqs = Numbers(scratch)
         self._lines = Numbers(scratch)
+        self._event_ids = Ids(scratch)
 
     def mapped(self, line: Line) -> Mapped:
         item = line.item
@@ -113,13 +114,24 @@ class _Reading:
             data.setdefault("request", None)
         if line.masked:
             _note_masked(data, line)
-        draft = Draft(event.type, data, event.run_id, event.call_id, event.event_id)
+        draft = Draft(event.type, data, event.run_id, event.call_id, self._event_id(line, event))
         taken = tuple(
             Taken(("data", name), (name,))
             for name, value in data.items()
             if value is member(line.item, "data", name)
         )
         return Mapped(line, [draft], taken=taken)
+
+    def _event_id(self, line: Line, event: Event) -> str | None:
+        """Its own, once: the log takes an event id for one event."""
+        if event.event_id is None:
+            return None
+        hashed = hash(event.event_id)
+        if self._event_ids.get(hashed) is not None:
+            line.note = "its event_id is that of an event before it, and was left out"
+            return None
+        self._event_ids.put(hashed, line.number)
+        return event.event_id
 
     def _point_anew(self, data: dict[str, Any]) -> None:
         for name in ("to", "through"):

@@ -21,6 +21,7 @@ from durasess.interop.importer import (
     Mapped,
     between,
     kept,
+    member,
     reported,
     text,
 )
@@ -46,6 +47,8 @@ class Pi:
         head = first[0]
         if head.get("type") == "session":
             return isinstance(head.get("id"), str) and "createdAt" not in head
+        if head.get("type") == "message":
+            return isinstance(member(head, "message", "role"), str) and "uuid" not in head
         return text(head.get("type")) in _ENTRY_TYPES and "uuid" not in head
 
     def identify(self, path: str, first: list[Any]) -> Identity:

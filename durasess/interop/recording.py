@@ -228,8 +228,8 @@ class Recording:
         for waiting in self._waiting:
             try:
                 ready = self._engine.prepared(self._encoded(waiting))
-            except (EventRejectedError, ValueError, OverflowError, RecursionError):
-                ready = self._engine.prepared(self._checked(waiting))
+            except (EventRejectedError, ValueError, OverflowError, RecursionError) as error:
+                ready = self._engine.prepared(self._replaced(waiting, error))
             self._ready.append(ready)
             self._bytes += len(ready.body)
         self._waiting.clear()
@@ -263,11 +263,10 @@ class Recording:
             draft.type, codec.encode(data), beside, draft.run_id, draft.call_id, draft.event_id
         )
 
-    def _checked(self, waiting: _Waiting) -> Encoded:
+    def _replaced(self, waiting: _Waiting, error: Exception) -> Encoded:
+        """What stands for an event that was refused: its data may be, or what it is called."""
         draft, origins = waiting.draft, waiting.origins
-        problem = problem_of(with_entries(draft.data, waiting.entries))
-        if problem is None:
-            return self._encoded(waiting)
+        problem = problem_of(with_entries(draft.data, waiting.entries)) or str(error)
         data: dict[str, Any] = {"format": self._format, "disposition": "reported"}
         data["import_note"] = problem
         if origins:

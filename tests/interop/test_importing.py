@@ -6,6 +6,7 @@ import datetime
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import foreign
 from durasess.errors import SessionLockedError, StorageError
 from durasess.interop import jsonl, places, recording
 from durasess.interop.formats import IMPORTERS
@@ -51,6 +53,8 @@ from tests.support.foreign import (
     pi_user,
     write,
 )
+
+ROOT = Path(__file__).parents[2]
 
 GROWING: dict[str, Lines] = {
     "pi": [
@@ -201,6 +205,63 @@ def test_live_state_of_an_import_is_the_recovered_state(
     assert not states
 
 
+@pytest.mark.parametrize("name", GROWING)
+def test_import_that_was_killed_in_its_process_goes_on_where_it_was(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "s.jsonl"
+    foreign.write(path, name, 800_000)
+    store = Store(tmp_path / "store")
+    before = 0
+    for _ in range(3):
+        before = assert_killed_in_the_middle(store, path, before)
+    found = Imported(store, path)
+    assert found.report.conflict == "" and found.report.lines > 0 < found.report.skipped
+    assert_complete(found)
+    at_once = Imported(Store(tmp_path / "other"), path)
+    assert (found.said(), found.runs()) == (at_once.said(), at_once.runs())
+    with found.open() as session, at_once.open() as other:
+        assert session.usage == other.usage
+        assert list(session.state.tool_states) and session.state.counts == other.state.counts
+
+
+def assert_killed_in_the_middle(store: Store, path: Path, before: int) -> int:
+    """Import in a process of its own and kill -9 it behind a few writes; returns how many lines of
+    the file are in the session then."""
+    code = (
+        "import sys\n"
+        "from durasess.interop import recording\n"
+        "from durasess.interop.importing import import_file\n"
+        "from durasess.store.store import Store\n"
+        "recording.BATCH_EVENTS = 10\n"
+        "whole = recording.Recording.write\n"
+        "def write(self, position):\n"
+        "    whole(self, position)\n"
+        "    print(position.lines, flush=True)\n"
+        "recording.Recording.write = write\n"
+        "import_file(Store(sys.argv[1]), sys.argv[2])\n"
+    )
+    arguments = [sys.executable, "-c", code, str(store.path), str(path)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        done = [int(process.stdout.readline()) for _ in range(4)]
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert before < done[0]
+    with store.open(session_id_of(store), mode="read") as session:
+        position = session.state.custom_state[recording.POSITION]
+    # What was not synced when the process was killed is there all the same: the system has it.
+    assert position["lines"] >= done[-1]
+    lines: int = position["lines"]
+    return lines
+
+
+def session_id_of(store: Store) -> str:
+    """Of the only one."""
+    [row] = store.list().rows
+    return row.session_id
+
+
 def test_foreign_file_stays_as_it_is(store: Store, tmp_path: Path) -> None:
     path = write(tmp_path / "f/s.jsonl", GROWING["pi"])
     os.utime(path, (1_000_000_000, 1_000_000_000))
@@ -251,6 +312,55 @@ def test_session_that_is_open_elsewhere_is_not_imported_into(store: Store, tmp_p
     found = Imported(store, write(tmp_path / "f/s.jsonl", GROWING["pi"]))
     with store.open(found.report.session_id), pytest.raises(SessionLockedError):
         found.again()
+
+
+OTHERS: list[dict[str, Any]] = [
+    {"type": "log", "payload": {"id": "x"}, "timestamp": "2026-02-03T09:00:00Z"},
+    {"type": "event_msg", "payload": {"id": "x"}},
+    {"type": "response_item", "payload": "x"},
+    {"type": "message", "id": "x", "role": "user", "content": "go"},
+    {"type": "session", "payload": {"id": "x"}},
+]
+
+
+@pytest.mark.parametrize("line", OTHERS, ids=range(len(OTHERS)))
+def test_lines_of_another_tool_are_of_no_format(
+    store: Store, tmp_path: Path, line: dict[str, Any]
+) -> None:
+    path = write(tmp_path / "rollout-2026-02-03T09-00-00-x.jsonl", [line] * 3)
+    with pytest.raises(NotRecognizedError):
+        import_file(store, str(path))
+    assert not store.list().rows
+
+
+@pytest.mark.parametrize("digits", [19, 20, 4_000, 4_001, 4_300])
+def test_long_integer_is_stored_as_it_is(store: Store, tmp_path: Path, digits: int) -> None:
+    number = int("7" * digits)
+    found = Imported(store, pi_file(tmp_path, long_integer(digits)))
+    assert (found.report.reported, found.said()) == (0, [("user", "go")])
+    assert found.foreign_lines()[2]["x"] == number
+    with found.open() as session:
+        path = Path(session.path)
+    raw = b"".join(one.read_bytes() for one in sorted(path.glob("events_*.jsonl")))
+    [line] = [line for line in raw.splitlines() if b"7" * digits in line]
+    assert json.loads(line)["data"]["foreign"][0]["item"]["x"] == number
+
+
+@pytest.mark.parametrize("digits", [4_301, 30_000, 30_001])
+def test_longer_integer_is_reported_and_kept_in_the_line_s_text(
+    store: Store, tmp_path: Path, digits: int
+) -> None:
+    line = long_integer(digits)
+    after = encoded(pi_user("b", "a", "on"))
+    found = Imported(store, pi_file(tmp_path, line, after + b"\n"))
+    assert (found.report.reported, found.said()) == (1, [("user", "on")])
+    assert "digits" in found.report.places[0]
+    assert found.foreign_lines()[2] == line.decode().rstrip()
+
+
+def long_integer(digits: int) -> bytes:
+    """A line with an integer of sevens."""
+    return encoded(pi_user("a", None, "go"))[:-1] + b',"x":' + b"7" * digits + b"}\n"
 
 
 @pytest.mark.parametrize(
@@ -510,7 +620,7 @@ def _peak(tmp_path: Path, body: bytes, name: str) -> int:
         capture_output=True,
         text=True,
         check=True,
-        cwd=Path(__file__).parents[2],
+        cwd=ROOT,
     )
     return int(done.stdout) // (1024 if sys.platform == "darwin" else 1)
 

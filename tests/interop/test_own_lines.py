@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,55 @@ def test_line_that_is_no_event_is_kept_and_reported(tmp_path: Path) -> None:
     path.write_text(text + '{"seq":"x"}\n', encoding="utf-8")
     report = import_file(Store(tmp_path / "other", clock=clock()), str(path), OwnLines())
     assert report.reported == 1
+
+
+def own_lines(*events: dict[str, Any]) -> str:
+    """An export with these events, whatever they are."""
+    head = {"format": jsonl.FORMAT, "version": 1, "session_id": "worked", "schema_version": 1}
+    stamp = "2026-02-03T09:00:00.000000Z"
+    told = [{"seq": seq, "ts": stamp, **one} for seq, one in enumerate(events, 1)]
+    return "".join(json.dumps(one) + "\n" for one in [head, *told])
+
+
+def note(text: str, **more: Any) -> dict[str, Any]:
+    return {"type": "user_message", "data": {"content": text}, **more}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        note("x", run_id=""),
+        note("x", run_id="r" * 600),
+        note("x", call_id=""),
+        note("x", event_id=""),
+        {"type": "", "data": {"content": "x"}},
+    ],
+    ids=["run_id", "long", "call_id", "event_id", "type"],
+)
+def test_event_that_no_log_would_take_is_reported_and_the_others_come_over(
+    bad: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "export.jsonl"
+    path.write_text(own_lines(note("one"), bad, note("two")), encoding="utf-8")
+    store = Store(tmp_path / "store")
+    report = import_file(store, str(path))
+    assert (report.lines, report.mapped, report.kept, report.reported) == (4, 2, 1, 1)
+    assert report.places[0].startswith("line 3: event rejected: ")
+    with store.open(report.session_id, mode="read") as session:
+        assert said(session) == [("user", "one", True), ("user", "two", True)]
+        [event] = [one for one in session.events() if one.type == "foreign" and one.seq > 2]
+    assert json.loads(event.data["foreign"][0]["text"])["data"] == bad["data"]
+    assert import_file(store, str(path)).skipped == 4
+
+
+def test_event_id_that_stands_twice_is_left_out_and_its_event_comes_over(tmp_path: Path) -> None:
+    path = tmp_path / "export.jsonl"
+    told = [note("one", event_id="e"), note("two", event_id="e"), note("one", event_id="e")]
+    path.write_text(own_lines(*told), encoding="utf-8")
+    store = Store(tmp_path / "store")
+    report = import_file(store, str(path))
+    assert (report.mapped, report.reported) == (3, 0)
+    with store.open(report.session_id, mode="read") as session:
+        ids = [one.event_id for one in session.events() if one.type == "user_message"]
+        assert [one[1] for one in said(session)] == ["one", "two", "one"]
+    assert ids == ["e", None, None]
