@@ -672,6 +672,24 @@ def test_seal_in_a_file_that_lost_its_name_is_not_taken_for_synced(files):
     assert log.floor() == (0, Place(0, 0))
 
 
+def test_sealed_segment_stays_open_for_no_want_of_memory(files, monkeypatch):
+    log = started(files)
+    append(log, 1)
+    original, failures = files.close, [MemoryError()]
+
+    def close(fd):
+        if failures:
+            raise failures.pop()
+        original(fd)
+
+    monkeypatch.setattr(files, "close", close)
+    log.seal()
+    assert not failures and not files.descriptors
+    log.start_segment(TS)
+    append(log, 2)
+    assert log.failure is None
+
+
 def test_next_segment_has_filler_of_its_own(files):
     log = started(files)
     append(log, "x" * STEP)
