@@ -1,13 +1,29 @@
-"""What every test gets: whatever sessions it leaves behind are read by both readers."""
+"""What every test gets: whatever sessions it leaves behind are read by both readers. And which
+tests run, when somebody asks for one share of them."""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support import agreement
+from tests.support import agreement, shares
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Only the files of `DURASESS_SHARE`."""
+    asked = os.environ.get("DURASESS_SHARE")
+    if asked is None:
+        return
+    files = [item.path.relative_to(config.rootpath).as_posix() for item in items]
+    chosen = shares.files_of(shares.parse(asked), Counter(files))
+    left_out = [item for item, file in zip(items, files, strict=True) if file not in chosen]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item, file in zip(items, files, strict=True) if file in chosen]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,4 +1,5 @@
-"""Fuzzes what reads untrusted bytes: a segment, a snapshot, meta, the anchor. Finds, fixes nothing.
+"""Fuzzes what reads untrusted bytes: a segment, a snapshot, meta, the anchor; and of sessions the
+events and the state, up to the self-check and behind it. Finds, fixes nothing.
 
     python -m tools.fuzz_readers segment --seconds 120 --seed 1            with what is installed
     python -m tools.fuzz_readers segment --replay HEX                      one input again
@@ -22,12 +23,15 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from tools import fuzz_sessions
+
 SESSION = "/sim/s"
 TARGETS = {
     "segment": "events_0001.jsonl",
     "snapshot": "snapshot.json.zst",
     "meta": "meta.json",
     "anchor": "lock",
+    **fuzz_sessions.TARGETS,
 }
 """What is fuzzed → the file of the session that is replaced."""
 
@@ -58,6 +62,8 @@ def corpus(target: str) -> Corpus:
     from durasess.engine.commit import InlineScheduler
     from durasess.engine.engine import Engine
 
+    if target in fuzz_sessions.TARGETS:
+        return Corpus(*fuzz_sessions.corpus(target))
     files = _disk({"/sim": None})
     engine = Engine.open(
         SESSION,
@@ -83,6 +89,13 @@ def corpus(target: str) -> Corpus:
 def _disk(tree: Mapping[str, bytes | None]) -> Any:
     """A disk in memory; looked up by name, because tests are not typed like the package."""
     return importlib.import_module("tests.support.sim_files").SimFiles.from_tree(tree)
+
+
+def changed(target: str, data: bytes, chance: random.Random) -> bytes:
+    """Mutated bytes; of sessions as often other values in JSON that stays JSON."""
+    if target in fuzz_sessions.TARGETS and chance.random() < 0.5:
+        return with_checksums(fuzz_sessions.changed(data, chance))
+    return mutated(data, chance)
 
 
 def mutated(data: bytes, chance: random.Random) -> bytes:
@@ -128,6 +141,8 @@ def reader(target: str, found: Corpus) -> Callable[[bytes], bool]:
     from durasess.engine.verify import verify
     from durasess.errors import DurasessError
 
+    if target in fuzz_sessions.TARGETS:
+        return fuzz_sessions.reader(target, found.tree)
     path = f"{SESSION}/{TARGETS[target]}"
 
     def read(data: bytes) -> bool:
@@ -172,7 +187,7 @@ def run(target: str, *, seed: int, executions: int, seconds: float = 1e9) -> Tot
     real_sleep, time.sleep = time.sleep, lambda seconds: None
     try:
         while done < executions and time.monotonic() < deadline:
-            data = mutated(chance.choice(found.seeds), chance)
+            data = changed(target, chance.choice(found.seeds), chance)
             done += 1
             try:
                 refused += read(data)
@@ -201,7 +216,7 @@ def run_with_atheris(target: str, *, seed: int, seconds: int) -> int:
         if not data or chance.random() < 0.2:
             data = chance.choice(found.seeds)
         if chance.random() < 0.5:
-            return mutated(data, chance)[:size]
+            return changed(target, data, chance)[:size]
         return bytes(atheris.Mutate(data, size))
 
     options = [sys.argv[0], f"-seed={seed}", f"-max_total_time={seconds}", "-max_len=8192"]

@@ -260,11 +260,7 @@ class Log:
                 # Nothing may be written behind a seal that is there.
                 self._fail(error, self._path, "a seal was interrupted", None)
             raise
-        try:
-            publishing.give_back(self._disk, fd)
-        except MemoryError:
-            # It was short for a moment. Nobody else knows this descriptor any more.
-            publishing.give_back(self._disk, fd)
+        publishing.give_back_the_last(self._disk, fd)
 
     def _cut_filler(self, size: int) -> None:
         """A sealed segment ends with its seal, which is `size` bytes long."""

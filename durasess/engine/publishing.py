@@ -58,6 +58,15 @@ def give_back(disk: files.Files, *descriptors: int) -> None:
             continue
 
 
+def give_back_the_last(disk: files.Files, fd: int) -> None:
+    """The same of a descriptor that nobody else knows any more: memory that is short for a moment
+    would leave it open for ever."""
+    try:
+        give_back(disk, fd)
+    except MemoryError:
+        give_back(disk, fd)
+
+
 def close_each(disk: files.Files, descriptors: list[int]) -> None:
     """Close all, the last one first, whatever the others raise; one of the errors is raised.
 

@@ -6,14 +6,17 @@ is let; docs/ledger.md has the totals.
 
 from __future__ import annotations
 
+import json
+import random
 import re
 from unittest import mock
 
 import pytest
 
 from durasess.engine import codec
+from durasess.session import selfcheck
 from tests.support.tiers import FULL
-from tools import fuzz_readers
+from tools import fuzz_readers, fuzz_sessions
 
 EXECUTIONS = 20_000 if FULL else 200
 
@@ -46,6 +49,38 @@ def test_undocumented_error_is_a_failure() -> None:
         pytest.raises(KeyError, match="planted"),
     ):
         read(found.seeds[0])
+
+
+@pytest.mark.parametrize("target", fuzz_sessions.TARGETS)
+def test_undocumented_error_of_the_self_check_is_a_failure(target: str) -> None:
+    found = fuzz_readers.corpus(target)
+    read = fuzz_readers.reader(target, found)
+    with (
+        mock.patch.object(selfcheck, "findings", side_effect=KeyError("planted")),
+        pytest.raises(KeyError, match="planted"),
+    ):
+        read(found.seeds[-1])
+
+
+@pytest.mark.parametrize("target", fuzz_sessions.TARGETS)
+def test_sound_session_is_read_and_some_others_too(target: str) -> None:
+    """Else the fuzzer would not come to what is behind the engine."""
+    found = fuzz_readers.corpus(target)
+    read = fuzz_readers.reader(target, found)
+    assert not any(read(seed) for seed in found.seeds)
+    totals = fuzz_readers.run(target, seed=3, executions=100)
+    assert 20 < totals.refused < 80
+
+
+@pytest.mark.parametrize("target", fuzz_sessions.TARGETS)
+def test_other_values_leave_json(target: str) -> None:
+    chance = random.Random(1)
+    for seed in fuzz_readers.corpus(target).seeds:
+        for _ in range(50):
+            data = fuzz_sessions.changed(seed, chance)
+            assert data.count(b"\n") == seed.count(b"\n")
+            for line in data.splitlines():
+                json.loads(line)
 
 
 def test_failure_of_a_reader_is_counted_with_what_shows_it_again() -> None:
