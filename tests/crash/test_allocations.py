@@ -263,10 +263,10 @@ def _child(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", STRIDES)
-def test_no_memory_at_any_allocation_loses_nothing(tmp_path: Path, name: str) -> None:
+def test_no_memory_at_any_allocation_loses_nothing(place: Path, name: str) -> None:
     if importlib.util.find_spec("_testcapi") is None:
         unavailable("this interpreter has no _testcapi")
-    report = Report(name, tmp_path)
+    report = Report(name, place)
     print(f"\n{name}: {report.allocations} allocations, {report.died} processes died")
     assert report.allocations > 10
     assert report.bad == []
