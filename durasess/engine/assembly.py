@@ -17,7 +17,8 @@ from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered, recover, refuse
 from durasess.engine.shared_log import SharedLog
 from durasess.engine.snapshotter import Snapshotter
-from durasess.engine.turns import Alone, Together, Turns
+from durasess.engine.together import Together
+from durasess.engine.turns import Alone, Turns
 from durasess.engine.types import Holder, Settings
 from durasess.engine.workers import Worker
 

@@ -26,6 +26,12 @@ _LOGGER = logging.getLogger("durasess")
 MAX_TOGETHER = 1024
 """Tickets in one commit."""
 
+COMES_BACK_S = 0.0002
+"""A caller that has its answer and goes on hands over the next within this time."""
+
+MAX_KEPT_S = 0.004
+"""No longer than this is gone on with what comes more, so that others get their turn."""
+
 _UNKNOWN = (
     "durasess: interrupted while waiting, the outcome of this call is unknown: what was handed "
     "over goes on. An event may be in the log; try again with the same event_id to be safe."
@@ -152,6 +158,12 @@ class Scheduler(Protocol):
     def submit(self, ticket: Ticket) -> None:
         """Hand over one ticket. Atomic: an interruption leaves it handed over or not at all."""
 
+    def expects_more(self) -> bool:
+        """Whether `run`, once it has answered, should ask for `more` before it returns."""
+
+    def more(self) -> Sequence[Ticket]:
+        """What is handed over in this moment; nothing when nobody came."""
+
     def background(self, job: Callable[[], None]) -> None:
         """Run something slow beside the committer."""
 
@@ -175,6 +187,11 @@ class ThreadScheduler:
         self._thread: threading.Thread | None = None
         self._run: Callable[[Sequence[Ticket]], None] | None = None
         self._stopped = False
+        self._ends = False
+        self._shared = 1
+        self._come_back = False
+        self._returned = 0.0
+        self._until: float | None = None
 
     def start(self, run: Callable[[Sequence[Ticket]], None]) -> None:
         """Start the thread."""
@@ -188,6 +205,23 @@ class ThreadScheduler:
         self._waiting.put(ticket)
         if self._stopped:
             self._run_rest()
+
+    def expects_more(self) -> bool:
+        """Callers that came back at once the last time will do so again."""
+        if not self._come_back or self._ends:
+            return False
+        now = time.monotonic()
+        if self._until is None:
+            self._until = now + MAX_KEPT_S
+        return now < self._until
+
+    def more(self) -> Sequence[Ticket]:
+        """From those who were answered just now."""
+        try:
+            return self._next(COMES_BACK_S)
+        except queue.Empty:
+            self._come_back = False
+            return ()
 
     def background(self, job: Callable[[], None]) -> None:
         """Start a thread for the job."""
@@ -220,37 +254,44 @@ class ThreadScheduler:
             if ticket is not None:
                 self._run([ticket])
 
-    def _let_others_in(self, before: int) -> None:
+    def _let_others_in(self) -> None:
         """Those who shared the last batch were answered in this moment, and may hand over the next:
         as long as they do, they run first, so that they share a batch again."""
         seen, waiting = -1, self._waiting.qsize()
-        while before > 1 and seen < waiting < before:
+        while self._shared > 1 and seen < waiting < self._shared:
             time.sleep(0)
             seen, waiting = waiting, self._waiting.qsize()
 
+    def _next(self, timeout: float | None = None) -> list[Ticket]:
+        """What waits, as soon as something does; queue.Empty after `timeout` seconds. Nobody else
+        takes from the queue while this thread lives."""
+        self._let_others_in()
+        tickets = []
+        ticket = self._waiting.get(timeout=timeout)
+        while ticket is not None:
+            tickets.append(ticket)
+            if self._waiting.empty() or len(tickets) == MAX_TOGETHER:
+                break
+            ticket = self._waiting.get()
+        self._ends = ticket is None
+        self._shared = len(tickets)
+        return tickets
+
     def _loop(self, run: Callable[[Sequence[Ticket]], None]) -> None:
-        before = 1
-        while True:
-            self._let_others_in(before)
-            tickets = [self._waiting.get()]
-            # Nobody else takes from the queue while this thread lives.
-            while tickets[-1] is not None and not self._waiting.empty():
-                if len(tickets) == MAX_TOGETHER:
-                    break
-                tickets.append(self._waiting.get())
-            ends = tickets[-1] is None
-            before = len(tickets)
+        while not self._ends:
+            tickets = self._next()
+            self._come_back = time.monotonic() - self._returned < COMES_BACK_S
+            self._until = None
             try:
-                run([ticket for ticket in tickets if ticket is not None])
+                run(tickets)
             except BaseException:
                 # The tickets are settled and the handle is failed; the thread must go on to say so.
                 _LOGGER.exception("%s: a commit was stopped", self._name)
+            self._returned = time.monotonic()
             # A handle that nobody has any more must not live on in what was handed over last.
             del tickets
-            if ends:
-                self._stopped = True
-                self._run_rest()
-                return
+        self._stopped = True
+        self._run_rest()
 
 
 class InlineScheduler:
@@ -278,6 +319,14 @@ class InlineScheduler:
     def is_committing(self) -> bool:
         """Whether a commit is running further up the stack."""
         return self._depth > 0
+
+    def expects_more(self) -> bool:
+        """Nothing comes meanwhile."""
+        return False
+
+    def more(self) -> Sequence[Ticket]:
+        """Nothing."""
+        return ()
 
     def background(self, job: Callable[[], None]) -> None:
         """Keep the job for later."""

@@ -1,6 +1,8 @@
-"""The operating system's disk: the only place that writes, syncs, renames, deletes or locks.
- Methods raise OSError as the system does; what is retried here is only what cannot
-have had an effect (EINTR), or what Windows refuses for a moment (R13, F7 in the tests).
+"""The operating system's disk: the only place that writes, syncs, renames or deletes.
+
+Methods raise OSError as the system does; what is retried here is only what cannot have had an
+effect (EINTR), or what Windows refuses for a moment (R13, F7 in the tests). How a file is locked is
+in flock.py.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Callable
 
 from durasess.engine.disk import Files as Files
 from durasess.engine.disk import FileStat as FileStat
+from durasess.engine.flock import lock, unlock
 
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
@@ -158,37 +161,12 @@ class RealFiles(Files):
             os.close(fd)
 
     def lock(self, fd: int, *, shared: bool = False, wait: bool = False) -> bool:
-        """flock, waiting in the kernel or not at all: it belongs to the open file, so closing
-        another descriptor of the same file, in this process or a forked one, does not release it.
-        """
-        import portalocker
-
-        kind = portalocker.LockFlags.SHARED if shared else portalocker.LockFlags.EXCLUSIVE
-        if not wait:
-            kind |= portalocker.LockFlags.NON_BLOCKING
-        try:
-            portalocker.lock(fd, kind)
-        except portalocker.AlreadyLocked:
-            return False
-        except portalocker.LockException as error:
-            cause = error.args[0] if error.args else None
-            if isinstance(cause, OSError):
-                if cause.errno in (errno.EAGAIN, errno.EACCES):
-                    return False
-                raise cause from None
-            raise OSError(errno.ENOLCK, str(error)) from error
-        return True
+        """flock, which belongs to the open file: closing another descriptor of the same file, in
+        this process or a forked one, does not release it. It waits in the kernel or not at all."""
+        return lock(fd, shared=shared, wait=wait)
 
     def unlock(self, fd: int) -> None:
-        import portalocker
-
-        try:
-            portalocker.unlock(fd)
-        except portalocker.LockException as error:
-            cause = error.args[0] if error.args else None
-            raise (
-                cause if isinstance(cause, OSError) else OSError(errno.ENOLCK, str(error))
-            ) from None
+        unlock(fd)
 
 
 _WINDOWS_PAUSES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 0.9)

@@ -67,6 +67,7 @@ class Writer:
         self._settings = settings
         self._owner_fd = tenure.owner_fd
         self._owner_path = paths.join(found.claims.directory, paths.OWNER)
+        self._scheduler = scheduler
         self._closed = False
         self._closing = False
         self._answered = found.place.seq
@@ -117,6 +118,8 @@ class Writer:
             return
         try:
             self._work(tickets, in_turn=True)
+            while self._keeps_turn():
+                self._work(self._scheduler.more(), in_turn=True)
         finally:
             try:
                 if not self._closed:
@@ -125,6 +128,25 @@ class Writer:
                 self._broken(error)
             finally:
                 self._answer()
+
+    def _keeps_turn(self) -> bool:
+        """Answer within the turn, where callers are likely to go on at once: what begins and ends a
+        turn costs as much as what is written in it."""
+        if self._closed or self.failure is not None or not self._turns.answers_at_end:
+            return False
+        if not self._scheduler.expects_more():
+            return False
+        try:
+            self._catch_up()
+        except BaseException as error:
+            self._broken(error)
+            if not isinstance(error, Exception):
+                raise
+            return False
+        if self._turns.keep():
+            self._outbox.answer(None)
+            return True
+        return False
 
     def _no_turn(self, tickets: Sequence[Ticket], error: BaseException) -> None:
         """What a close or a flag asks for is done all the same, and meets the failure."""

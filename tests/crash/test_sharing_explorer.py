@@ -20,7 +20,8 @@ import pytest
 
 from durasess.engine import assembly, lock, paths, recovery
 from durasess.engine.shared_log import SharedLog
-from durasess.engine.turns import Together
+from durasess.engine.together import Together
+from durasess.engine.writer import Writer
 from tests.support.interleave import Baton, Process, Threads
 from tests.support.sharing_cases import tasks
 from tests.support.sharing_explorer import (
@@ -189,6 +190,34 @@ def _last_event_is_not_asked_for() -> AbstractContextManager[Any]:
     return mock.patch.object(assembly, "recover", recover)
 
 
+def _kept_turn_is_not_told() -> AbstractContextManager[Any]:
+    return mock.patch.object(Together, "keep", lambda self: True)
+
+
+def _kept_turn_is_told_as_ended() -> AbstractContextManager[Any]:
+    def keep(self: Together) -> bool:
+        self._write_anchor(lock.IDLE)
+        return True
+
+    return mock.patch.object(Together, "keep", keep)
+
+
+def _kept_turn_is_given_up() -> AbstractContextManager[Any]:
+    def keep(self: Together) -> bool:
+        self.end(None)
+        return True
+
+    return mock.patch.object(Together, "keep", keep)
+
+
+def _answers_come_before_the_others_events() -> AbstractContextManager[Any]:
+    def keeps_turn(self: Writer) -> bool:
+        self._outbox.answer(None)
+        return self._scheduler.expects_more() and self._turns.keep()
+
+    return mock.patch.object(Writer, "_keeps_turn", keeps_turn)
+
+
 @contextlib.contextmanager
 def _with_blind_eyes(patch: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
     """The check behind it is left out as well: most of these bugs are met by two."""
@@ -232,6 +261,18 @@ BUGS = {
         "append|rotate|append@kill0.1",
         lambda: _with_blind_eyes(_file_is_taken_for_the_old_one),
         preemptions=1,
+    ),
+    "acknowledged in a kept turn, and the anchor does not say so": Bug(
+        "keep3|refresh,append", _kept_turn_is_not_told
+    ),
+    "a kept turn looks ended when its holder dies": Bug(
+        "keep3|append@half0.1",
+        lambda: _with_blind_eyes(_kept_turn_is_told_as_ended),
+        preemptions=1,
+    ),
+    "a turn given up and gone on with": Bug("keep3|append,append", _kept_turn_is_given_up),
+    "answered in a kept turn before the others' events are folded": Bug(
+        "append,keep2|append,append", _answers_come_before_the_others_events
     ),
     "last event not asked for when recovering again": Bug(
         "append,append|append@older0.1", _last_event_is_not_asked_for

@@ -11,6 +11,12 @@ PAIRS = (
     "append,many2|many3,append",
     "append,append|refresh,append",
     "append,refresh,append|many2,refresh",
+    "keep3,append|refresh,append",
+    "append,keep2|keep3,refresh",
+    "keep2,snapshot|append,keep2",
+    "keep2|rotate,append",
+    "seg400:keep3,append|append,append",
+    "fill512:keep3|many3,append",
     "rotate|append",
     "append|rotate,append",
     "append,rotate,append|append,rotate",
@@ -48,6 +54,7 @@ THREE = (
     "append|refresh|append",
     "append|snapshot|append",
     "append|append|close",
+    "keep2|append|refresh",
 )
 
 TROUBLED = (
@@ -56,6 +63,7 @@ TROUBLED = (
     "rotate,append|refresh,append",
     "fill512:many3,append|append",
     "seg400:many2,append|many2",
+    "keep3,append|append",
 )
 """With each trouble at every call that it can come at."""
 

@@ -4,6 +4,7 @@ A plan is written `OPTIONS:STEPS|STEPS[|STEPS][@TROUBLE]`, for example
 `seg400:append,many2|append,rotate@kill1.4+`. Steps, one list for each writer:
 
     append  manyN  big                one event; a batch; one of several sectors
+    keepN                             N appends, one after the other, in one turn
     rotate  snapshot  prune  refresh
     close  open  reopen               (any other step opens a closed handle again)
 
@@ -33,16 +34,18 @@ import errno
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from unittest import mock
 
 from durasess.engine import engine as engine_module
 from durasess.engine import lock, paths, publishing
+from durasess.engine.admission import Append
 from durasess.engine.commit import InlineScheduler, Ticket
 from durasess.engine.engine import Engine
 from durasess.engine.receipt import Receipt
+from durasess.engine.types import Draft
 from durasess.errors import DurasessError, FencedError, SessionFailedError, StorageError
 from tests.support.crash_driver import (
     EMPTY,
@@ -158,7 +161,23 @@ class Unexpected(Exception):
 
 
 class Patience(InlineScheduler):
-    """Says so when a call would wait for ever."""
+    """Says so when a call would wait for ever. `coming` makes the tickets that are handed over
+    while a turn is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.coming: Iterator[Ticket] | None = None
+
+    def expects_more(self) -> bool:
+        """Until nobody came."""
+        return self.coming is not None
+
+    def more(self) -> list[Ticket]:
+        """The next one."""
+        tickets = list(itertools.islice(self.coming or (), 1))
+        if not tickets:
+            self.coming = None
+        return tickets
 
     def wait(self, ticket: Ticket) -> Any:
         """All there is to be done is done here, so what is not settled then never will be."""
@@ -310,6 +329,32 @@ class Writer:
 
     def _do_big(self, step: str) -> None:
         self.append([self.draft(1100)])
+
+    def _do_keep(self, step: str) -> None:
+        """Each append begins when the one before it was answered; only the first of them, within
+        which the others are called here, returns behind them."""
+        engine = self.open()
+        scheduler = engine._scheduler
+        assert isinstance(scheduler, Patience)
+        # Half of a long one shows when a short one is written over it.
+        first, *others = self.draft(), *[self.draft(400) for _ in range(int(step[4:]) - 1)]
+        with contextlib.closing(self._coming(engine, others)) as coming:
+            scheduler.coming = coming
+            self.append([first])
+
+    def _coming(self, engine: Engine, facts: list[Fact]) -> Generator[Ticket]:
+        for fact in facts:
+            call = self.run.begin(self.number, [fact])
+            ticket = Ticket(Append([engine._drafting.prepared(Draft(*fact))], durable=True))
+            try:
+                yield ticket
+            finally:
+                if ticket.is_settled and not self.disk.is_dead:
+                    call.receipts = [] if ticket.error else ticket.result
+                    refused = "refused" if isinstance(ticket.error, StorageError) else ""
+                    self.run.answer(call, refused if ticket.error else "done")
+            if not ticket.is_settled:
+                raise Unexpected(f"writer {self.number} was not answered in its turn: {call}")
 
     def _do_rotate(self, step: str) -> None:
         self.open().rotate()

@@ -165,7 +165,8 @@ def gathered(monkeypatch, before, arriving):
             scheduler.submit(Ticket("work"))
 
     monkeypatch.setattr(commit.time, "sleep", sleep)
-    scheduler._let_others_in(before)
+    scheduler._shared = before
+    scheduler._let_others_in()
     return scheduler._waiting.qsize(), list(numbers)
 
 
@@ -327,6 +328,72 @@ def test_what_waits_together_is_run_together_up_to_a_limit():
     scheduler.stop()
     assert sum(sizes) == MAX_TOGETHER + 500
     assert max(sizes) == MAX_TOGETHER
+
+
+def turns(monkeypatch, *, comes_back_s, kept_s, calls=6):
+    """How many tickets each run of a committer did, for one caller that comes back at once."""
+    monkeypatch.setattr(commit, "COMES_BACK_S", comes_back_s)
+    monkeypatch.setattr(commit, "MAX_KEPT_S", kept_s)
+    sizes = []
+
+    def run(tickets):
+        settle_all(tickets)
+        done = len(tickets)
+        while scheduler.expects_more():
+            more = scheduler.more()
+            settle_all(more)
+            done += len(more)
+        sizes.append(done)
+
+    scheduler = ThreadScheduler()
+    scheduler.start(run)
+    for n in range(calls):
+        assert Ticket(n).wait(scheduler.submit) == n
+    scheduler.stop()
+    return sizes
+
+
+def test_caller_that_came_back_at_once_is_waited_for_in_the_same_run(monkeypatch):
+    first, rest, *ended = turns(monkeypatch, comes_back_s=PATIENCE_S, kept_s=PATIENCE_S)
+    assert (first, rest) == (1, 5), "nobody is waited for who has not come back before"
+    assert sum(ended) == 0
+
+
+def test_caller_that_takes_its_time_is_not_waited_for(monkeypatch):
+    assert turns(monkeypatch, comes_back_s=0, kept_s=PATIENCE_S)[:6] == [1] * 6
+
+
+def test_run_is_not_gone_on_with_for_ever(monkeypatch):
+    assert turns(monkeypatch, comes_back_s=PATIENCE_S, kept_s=0)[:6] == [1] * 6
+
+
+def test_stop_ends_a_run_that_waits_for_more(monkeypatch):
+    """It returns at once: PATIENCE_S is how long the run would wait."""
+    monkeypatch.setattr(commit, "COMES_BACK_S", 1e6)
+    monkeypatch.setattr(commit, "MAX_KEPT_S", 1e6)
+    waits = threading.Event()
+
+    def run(tickets):
+        settle_all(tickets)
+        while scheduler.expects_more():
+            waits.set()
+            settle_all(scheduler.more())
+
+    scheduler = ThreadScheduler()
+    scheduler.start(run)
+    assert [Ticket(n).wait(scheduler.submit) for n in (1, 2)] == [1, 2]
+    assert waits.wait(PATIENCE_S)
+    scheduler.stop()
+    assert not scheduler._thread.is_alive()
+
+
+def test_who_was_waited_for_in_vain_is_not_waited_for_again(monkeypatch):
+    scheduler = ThreadScheduler()
+    scheduler._come_back = True
+    monkeypatch.setattr(commit, "COMES_BACK_S", 0)
+    assert scheduler.expects_more()
+    assert scheduler.more() == ()
+    assert not scheduler.expects_more()
 
 
 def test_committer_is_a_daemon_so_that_a_stuck_disk_does_not_hold_up_the_exit():
