@@ -35,18 +35,24 @@ def interrupted_at(step, work):
                 raise KeyboardInterrupt
         return trace
 
-    # A handle of another test that is collected in between is not what is interrupted here.
-    gc.collect()
-    gc.disable()
+    previous = sys.gettrace()
     sys.settrace(trace)
     try:
         work()
     except (KeyboardInterrupt, DurasessError):
         pass
     finally:
-        sys.settrace(None)
-        gc.enable()
+        sys.settrace(previous)
     return seen >= step
+
+
+@pytest.fixture
+def nothing_is_collected():
+    """A handle of another test that is collected in between is not what is interrupted here."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def after_an_interrupt(step, work):
@@ -75,6 +81,7 @@ WORK = {
 OUTCOMES = {"append": ([1], [1, 2]), "batch": ([1], [1, 2, 3])}
 
 
+@pytest.mark.usefixtures("nothing_is_collected")
 @pytest.mark.parametrize("name", WORK)
 def test_q1_interrupt_at_each_line_leaves_the_state_before_or_after(name):
     step = 1
