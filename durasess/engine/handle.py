@@ -111,7 +111,8 @@ class Handle:
         """An error comes after everything was let go of; an interruption leaves a usable handle."""
         if writer.is_released:
             self._end()
-        elif self._scheduler is not None:
+        else:
+            assert self._scheduler is not None
             self._scheduler.submit(Ticket(_always(lambda: writer.set_closing(False))))
 
     def _last_snapshot(self, writer: Writer) -> DurasessError | None:
@@ -139,13 +140,12 @@ class Handle:
                 _LOGGER.warning("%s: %s", self.path, error)
 
     def _end(self) -> None:
+        assert self._scheduler is not None
         # The mark first: an interruption behind it finds a thread that ends by itself.
-        if self._scheduler is not None:
-            self._scheduler.stop(wait=False)
+        self._scheduler.stop(wait=False)
         self._closed = True
         lifetime.discard(self)
-        if self._scheduler is not None:
-            self._scheduler.stop()
+        self._scheduler.stop()
 
     def _usable_writer(self) -> Writer:
         if self._writer is None:
@@ -204,14 +204,14 @@ class Handle:
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._writer is not None:
-            try:
-                message = f"{self.path} was not closed"
-                warnings.warn(message, ResourceWarning, source=self, stacklevel=1)
-            finally:
-                if self._scheduler is not None:
-                    self._scheduler.submit(Ticket(_always(self._writer.lose)))
-                    self._scheduler.stop(wait=False)
+        if getattr(self, "_closed", True) or self._writer is None or self._scheduler is None:
+            return
+        try:
+            message = f"{self.path} was not closed"
+            warnings.warn(message, ResourceWarning, source=self, stacklevel=1)
+        finally:
+            self._scheduler.submit(Ticket(_always(self._writer.lose)))
+            self._scheduler.stop(wait=False)
 
     def forget(self) -> None:
         """In a forked child: only close the copies of the descriptors. The lock is the parent's,

@@ -52,5 +52,5 @@ def _forget_in_child() -> None:
 
 
 atexit.register(_close_all)
-if hasattr(os, "register_at_fork"):
+if hasattr(os, "register_at_fork"):  # pragma: no branch - Windows has no fork
     os.register_at_fork(after_in_child=_forget_in_child)

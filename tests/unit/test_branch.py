@@ -173,3 +173,47 @@ def test_disk_that_takes_no_copy_is_an_error_of_the_system_and_the_source_is_who
     after = {path: data for path, data in files.tree().items() if not path.startswith(target)}
     assert after == before
     assert not files.descriptors
+
+
+def test_session_without_events_is_copied_as_one(tmp_path: Path) -> None:
+    with sessions.open_inline(tmp_path / "a1"):
+        pass
+    assert copied(str(tmp_path / "a1"), tmp_path / "b1") == 0
+    with sessions.open_inline(tmp_path / "b1") as engine:
+        assert engine.append("counted", 1).seq == 1
+
+
+def test_session_of_which_snapshots_alone_are_left_keeps_its_schema_version(
+    tmp_path: Path,
+) -> None:
+    source = sessions.make_snapshots(tmp_path / "a1", 2)
+    for number in (1, 2):
+        sessions.segment_path(source, number).unlink()
+    Path(source, "snapshot.prev.json.zst").unlink()
+    with sessions.unchanged(source):
+        last = branch.copy(
+            RealFiles(),
+            source,
+            str(tmp_path / "b1"),
+            through=branch.EVERYTHING,
+            created=CREATED,
+            token=lambda: "t",
+        )
+    assert last == 2
+    assert sessions.state_of(tmp_path / "b1") == [1, 2]
+
+
+def test_meta_of_another_session_is_refused(tmp_path: Path) -> None:
+    source = sessions.make_session(tmp_path / "a1")
+    other = sessions.make_session(tmp_path / "c1")
+    Path(source, "meta.json").write_bytes(Path(other, "meta.json").read_bytes())
+    with pytest.raises(CorruptionError, match="Rename the directory back"):
+        copied(source, tmp_path / "b1")
+
+
+def test_damage_behind_the_last_event_is_refused(tmp_path: Path) -> None:
+    source = sessions.make_segments(tmp_path / "a1", 1)
+    file = sessions.segment_path(source)
+    sessions.flip_bit(file, file.read_bytes().index(b'"blake2b":"') + 12)
+    with pytest.raises(CorruptionError, match="Nothing was copied"):
+        copied(source, tmp_path / "b1")

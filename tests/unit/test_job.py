@@ -237,3 +237,20 @@ def test_job_is_lost_when_it_is_over_and_nobody_was_told():
     assert job.is_lost()
     job.ticket.settle(1)
     assert not job.is_lost()
+
+
+def test_snapshot_that_could_not_be_handed_back_is_an_error_for_who_waits(tmp_path, monkeypatch):
+    engine = opened(tmp_path / "s1", snapshot_every=10**6)
+    engine.append("t", 1)
+    original, failures = Job._hand_back, [MemoryError()] * 3
+
+    def hand_back(self, *what):
+        if failures:
+            raise failures.pop()
+        original(self, *what)
+
+    monkeypatch.setattr(Job, "_hand_back", hand_back)
+    assert isinstance(ends(engine.snapshot), StorageError)
+    assert not failures
+    assert ends(engine.snapshot) == 1
+    assert ends(engine.close) is None

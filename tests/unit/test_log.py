@@ -708,3 +708,18 @@ def test_close_gives_the_descriptor_back_once(files):
     log.close()
     log.close()
     assert files.descriptors == {}
+
+
+def test_seal_that_is_stopped_by_anything_else_ends_the_log(files, monkeypatch):
+    log = started(files)
+    append(log, 1)
+    monkeypatch.setattr(log, "_cut_filler", no_memory)
+    with pytest.raises(SessionFailedError, match="a seal was interrupted"):
+        log.seal()
+    with pytest.raises(SessionFailedError):
+        append(log, 2)
+    assert log.floor() == (0, Place(0, 0))
+
+
+def no_memory(size):
+    raise MemoryError

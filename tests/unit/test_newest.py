@@ -157,3 +157,10 @@ def test_a_line_that_is_no_event_is_told_on_the_long_way(tmp_path: Path) -> None
     file.write_bytes(kept + line)
     with pytest.raises(CorruptionError, match="json"):
         list(events(path, 2, Place(3, chain)))
+
+
+def test_no_segment_and_an_empty_one_are_no_answer(path: str) -> None:
+    end = end_of(path)
+    assert newest.newest(RealFiles(), path, "s1", number=0, after=0, end=end) is None
+    segment_path(path, 3).write_bytes(b"")
+    assert taken(path, 9, end) is None

@@ -250,3 +250,16 @@ def test_last_line_without_its_line_feed_that_apply_does_not_take_is_not_kept(tm
     found = recovered(path, fold=Fold(initial=list, apply=refuses_the_last), writer=True)
     assert (found.kept, found.place.seq) == ([], 2)
     assert isinstance(found.apply_error, ValueError)
+
+
+def test_snapshot_of_an_older_schema_without_its_migration_is_refused(tmp_path):
+    path = make_snapshots(tmp_path / "s1", 2)
+    with pytest.raises(FormatVersionError, match=r"migrations\[1\]"):
+        recovered(path, fold=Fold(initial=list, apply=collect, schema_version=2))
+
+
+def test_event_that_apply_does_not_take_is_refused_with_what_to_do(tmp_path):
+    path = make_session(tmp_path / "s1")
+    found = recovered(path, fold=Fold(initial=list, apply=lambda state, event: 1 / 0))
+    with pytest.raises(CorruptionError, match="Correct the program"):
+        recovery.refuse(found)

@@ -1,14 +1,18 @@
 """repair: only on request, a copy first, never renumbers, and a second run finds nothing."""
 
+import errno
+import zlib
 from pathlib import Path
 
 import pytest
 
-from durasess import SessionLockedError, SessionNotFoundError
+from durasess import SessionLockedError, SessionNotFoundError, StorageError
 from durasess.engine.files import RealFiles
 from durasess.engine.repair import repair
 from durasess.engine.verify import verify
 from tests.support.sessions import (
+    SIM_PATH,
+    SIM_SEGMENT,
     drop_line,
     flip_bit,
     lines_of,
@@ -17,8 +21,10 @@ from tests.support.sessions import (
     make_snapshots,
     make_unclean,
     open_inline,
+    open_sim,
     replace_line,
     segment_path,
+    sim_disk,
     state_of,
     tree_of,
     unchanged,
@@ -175,3 +181,47 @@ def test_directory_that_is_no_session_is_left_alone(tmp_path, apply):
 def test_missing_session_is_not_found(tmp_path, apply):
     with pytest.raises(SessionNotFoundError):
         repaired(tmp_path / "s1", apply=apply)
+
+
+def test_snapshot_of_a_history_that_is_cut_off_is_set_aside(tmp_path):
+    """Both snapshots are behind damage, in segments that are all there."""
+    path = make_snapshots(tmp_path / "s1", 3)
+    (tmp_path / "s1" / "meta.json").unlink()
+    flip_bit(tmp_path / "s1" / "snapshot.json.zst", 30)
+    drop_line(segment_path(path, 3), -1)
+    report = repaired(path)
+    assert verify(path, files=RealFiles()).damage == []
+    assert state_of(path) == [1, 2, 3]
+    assert report.kept_through == 3
+
+
+def test_disk_that_refuses_is_an_error_of_the_system_and_repair_may_be_done_again():
+    files = sim_disk()
+    engine = open_sim(files)
+    engine.append_many([("t", 1), ("t", 2)])
+    engine.append("t", 3)
+    engine.abandon()
+    data = files.tree()[SIM_SEGMENT]
+    place = data.index(b'"seq":3')
+    fd = files.open(SIM_SEGMENT, write=True)
+    files.write_at(fd, b"@", place)
+    files.close(fd)
+    fault = files.fail("replace", code=errno.EROFS, sticky=True)
+    with pytest.raises(StorageError, match="safe to do again"):
+        repair(SIM_PATH, files=files, apply=True)
+    assert not files.descriptors
+    files.faults.remove(fault)
+    assert repair(SIM_PATH, files=files, apply=True).kept_through == 2
+    assert verify(SIM_PATH, files=files).damage == []
+
+
+def test_line_whose_crc_agrees_but_which_is_no_event_is_cut_off(tmp_path):
+    path = make_unclean(tmp_path / "s1")
+    file = segment_path(path)
+    head, _, _ = lines_of(file)[3].partition(b',"data"')
+    chain = int(lines_of(file)[2][-10:-2], 16)
+    replace_line(file, 3, b'%s,"crc":"%08x"}' % (head, zlib.crc32(head, chain)))
+    report = repaired(path)
+    assert report.kept_through == 2
+    assert report.damage
+    assert state_of(path) == [1, 2]

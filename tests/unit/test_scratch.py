@@ -34,3 +34,15 @@ def test_disk_that_is_full_says_what_was_not_set_aside(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"import\.tmp.*make room"):
         scratch.add(b"abc")
     scratch.close()
+
+
+def test_what_cannot_be_read_back_is_told(tmp_path: Path) -> None:
+    class Unreadable(RealFiles):
+        def read_at(self, fd: int, size: int, offset: int) -> bytes:
+            raise OSError(errno.EIO, "no sector")
+
+    scratch = Scratch(Unreadable(), str(tmp_path))
+    scratch.add(b"abc")
+    with pytest.raises(StorageError, match="cannot be read"):
+        scratch.read(0, 3)
+    scratch.close()

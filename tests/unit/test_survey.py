@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from durasess import FormatVersionError, SessionNotFoundError, StorageError
-from durasess.engine import codec, survey
+from durasess.engine import codec, paths, survey
 from durasess.engine.files import RealFiles
 from tests.support.sessions import (
     SIM_PATH,
@@ -13,6 +13,7 @@ from tests.support.sessions import (
     flip_bit,
     make_session,
     make_snapshots,
+    open_inline,
     open_sim,
     sim_disk,
     unchanged,
@@ -148,3 +149,19 @@ def test_anchor_of_another_session_says_nothing(tmp_path):
     make_session(tmp_path / "s2", 9)
     (tmp_path / "s1" / "lock").write_bytes((tmp_path / "s2" / "lock").read_bytes())
     assert looked(path).anchor is None
+
+
+def test_snapshot_of_a_history_that_went_another_way_is_passed_over(tmp_path):
+    """Meta knows which one is at that seq; both belong to a session of this name."""
+    path = make_snapshots(tmp_path / "s1", 2)
+    (tmp_path / "copy").mkdir()
+    with open_inline(tmp_path / "copy" / "s1", compress=False) as engine:
+        engine.append_many([("counted", "other"), ("counted", "others")])
+        engine.snapshot()
+    (tmp_path / "s1" / paths.SNAPSHOT).write_bytes(
+        (tmp_path / "copy" / "s1" / paths.SNAPSHOT).read_bytes()
+    )
+    claims = looked(path)
+    assert "that meta.json knows" in claims.bad[paths.SNAPSHOT]
+    assert [one.name for one in claims.snapshots] == [paths.SNAPSHOT_PREVIOUS]
+    assert any("passed over" in notice for notice in claims.notices)

@@ -3,10 +3,11 @@
 import errno
 import zlib
 
+import msgspec
 import pytest
 
 from durasess import FormatVersionError, SessionNotFoundError, StorageError
-from durasess.engine import codec
+from durasess.engine import codec, snapshot
 from durasess.engine.files import RealFiles
 from durasess.engine.verify import verify
 from tests.support.lines import write_next
@@ -21,6 +22,7 @@ from tests.support.sessions import (
     make_session,
     make_snapshots,
     make_unclean,
+    open_inline,
     open_sim,
     replace_line,
     segment_path,
@@ -166,3 +168,26 @@ def test_error_of_the_system_is_raised_not_reported_as_damage():
     with pytest.raises(StorageError) as caught:
         verify(SIM_PATH, files=files)
     assert caught.value.errno == errno.EIO
+
+
+def test_line_ends_of_an_editor_are_a_notice(tmp_path):
+    path = make_session(tmp_path / "s1", preallocate=0)
+    file = segment_path(path)
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    assert any("byte order mark" in notice for notice in verified(path).notices)
+
+
+def test_event_id_that_a_snapshot_knows_otherwise_is_found(tmp_path, monkeypatch):
+    with open_inline(tmp_path / "s1", compress=False) as engine:
+        engine.append("t", 1, event_id="mine")
+        engine.snapshot()
+    assert rules(tmp_path / "s1") == []
+    original = snapshot.parse
+
+    def parse(data, session_id):
+        trailer, document = original(data, session_id)
+        known = [msgspec.structs.replace(one, digest="0" * 32) for one in document.event_ids]
+        return trailer, msgspec.structs.replace(document, event_ids=known)
+
+    monkeypatch.setattr(snapshot, "parse", parse)
+    assert rules(tmp_path / "s1") == ["event_id"]

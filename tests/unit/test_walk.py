@@ -2,7 +2,7 @@
 
 import pytest
 
-from durasess.engine import survey
+from durasess.engine import paths, survey
 from durasess.engine.files import RealFiles
 from durasess.engine.walk import Walk, marks, unreached
 from tests.support.lines import TAB, write_next
@@ -178,3 +178,18 @@ def test_broken_meta_and_anchor_leave_no_marks(tmp_path):
     flip_bit(tmp_path / "s1" / "meta.json", 20)
     flip_bit(tmp_path / "s1" / "lock", 20)
     assert marks(claims_of(path)) == []
+
+
+def test_gap_at_the_end_that_meta_and_the_anchor_know_is_told_once(path):
+    for number in (3, 4):
+        segment_path(path, number).unlink()
+    walk, seqs = walked(path)
+    assert seqs == [1, 2, 3, 4]
+    assert [damage.rule for damage in walk.damage] == ["missing"]
+
+
+def test_number_that_no_writer_makes_is_not_read(path, monkeypatch):
+    monkeypatch.setattr(paths, "MAX_SEGMENT", 3)
+    walk, seqs = walked(path)
+    assert seqs == [1, 2, 3, 4]
+    assert walk.damage == []
