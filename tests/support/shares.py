@@ -9,7 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-SECONDS: dict[str, float] = {}
+SECONDS = {
+    "tests/crash/test_explorer.py": 500.0,
+    "tests/crash/test_fuzz.py": 240.0,
+    "tests/crash/test_failing_calls.py": 205.0,
+    "tests/crash/test_power_cuts.py": 170.0,
+    "tests/crash/test_stateful.py": 100.0,
+    "tests/crash/test_mutations.py": 90.0,
+    "tests/crash/test_interrupted_opcodes.py": 90.0,
+    "tests/crash/test_kill_storm.py": 80.0,
+    "tests/crash/test_sharing_explorer.py": 70.0,
+    "tests/crash/test_sync_elision.py": 57.0,
+    "tests/crash/test_allocations.py": 50.0,
+    "tests/crash/test_failing_syscalls.py": 40.0,
+    "tests/crash/test_block_images.py": 30.0,
+}
 """Files that take long in the full tier → seconds of a whole processor."""
 
 A_TEST_S = 0.06
