@@ -4,6 +4,7 @@ tests run, when somebody asks for one share of them."""
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.support import agreement, shares
+
+
+def pytest_configure() -> None:
+    """What runs in the background of a shell has Ctrl-C ignored, and so would have the processes
+    of tests that are to die of it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(trylast=True)

