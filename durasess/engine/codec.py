@@ -76,12 +76,25 @@ def encode(value: Any) -> bytes:
         data = _ENCODE(value)
     except UnicodeEncodeError:
         return _encode_slowly(value)
-    if not data.isascii():
-        # A look for one byte takes no time beside a search for two.
-        if 0xE2 in data and (0xA8 in data or 0xA9 in data):
-            data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
-        if 0xC2 in data and 0x85 in data:
-            data = data.replace(b"\xc2\x85", b"\\u0085")
+    return data if data.isascii() else _on_one_line(data)
+
+
+def encoded(value: Any) -> tuple[bytes, bool]:
+    """The same, and whether a value that was made of decoded ones is equal to what this decodes to:
+    not where surrogates stand alone, as two that were put together become one character."""
+    try:
+        data = _ENCODE(value)
+    except UnicodeEncodeError:
+        return _encode_slowly(value), False
+    return data if data.isascii() else _on_one_line(data), True
+
+
+def _on_one_line(data: bytes) -> bytes:
+    # A look for one byte takes no time beside a search for two.
+    if 0xE2 in data and (0xA8 in data or 0xA9 in data):
+        data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+    if 0xC2 in data and 0x85 in data:
+        data = data.replace(b"\xc2\x85", b"\\u0085")
     return data
 
 
@@ -185,11 +198,11 @@ _encoded_name = functools.lru_cache(maxsize=256)(encode)
 def event_line(seq: int, ts: str, batch: int | None, body: bytes, chain: int) -> tuple[bytes, int]:
     """One event line with its line feed, and the chain value after it."""
     if batch is None:
-        text = b'{"seq":%d,"ts":"%s"%s' % (seq, ts.encode(), body)
+        head = b'{"seq":%d,"ts":"%s"' % (seq, ts.encode())
     else:
-        text = b'{"seq":%d,"ts":"%s","b":%d%s' % (seq, ts.encode(), batch, body)
-    crc = zlib.crc32(text, chain)
-    return b'%s,"crc":"%08x"}\n' % (text, crc), crc
+        head = b'{"seq":%d,"ts":"%s","b":%d' % (seq, ts.encode(), batch)
+    crc = zlib.crc32(body, zlib.crc32(head, chain))
+    return b"".join((head, body, b',"crc":"%08x"}\n' % crc)), crc
 
 
 def control_line(value: dict[str, Any], chain: int = CHAIN_START) -> bytes:

@@ -26,8 +26,11 @@ class Encoded(msgspec.Struct, frozen=True):
     """An event whose data was made of decoded JSON and is JSON again, so that its values need not
     be looked at one by one: what an importer hands over. Not for values of a caller.
 
-    `data` is an object. `beside` is more members of it, `"a":1,"b":2`, which the reducers of this
-    log read in no event of its type: they are written, and nobody decodes them.
+    `data` is an object. `is_flat` says that `beside` has fewer containers than are refused inside
+    each other. `beside` is more members of it, `"a":1,"b":2`, which the reducers of this
+    log read in no event of its type: they are written, and nobody decodes them. `value` is what
+    `data` was encoded from, where decoding that gives the same again (codec.encoded) and nobody
+    changes it any more; else None.
     """
 
     type: str
@@ -36,6 +39,8 @@ class Encoded(msgspec.Struct, frozen=True):
     run_id: str | None = None
     call_id: str | None = None
     event_id: str | None = None
+    value: Any = None
+    is_flat: bool = False
 
 
 class Drafting(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,20 +65,23 @@ class Drafting(msgspec.Struct, frozen=True, kw_only=True):
 
     def encoded(self, one: Encoded) -> Prepared:
         """The same for data that is JSON already."""
-        type, run_id, call_id, event_id = (
-            _name("type", one.type) or "",
-            _name("run_id", one.run_id),
-            _name("call_id", one.call_id),
-            _name("event_id", one.event_id),
-        )
+        type = _name("type", one.type) or ""
+        run_id, call_id, event_id = one.run_id, one.call_id, one.event_id
+        if run_id is not None:
+            run_id = _name("run_id", run_id)
+        if call_id is not None:
+            call_id = _name("call_id", call_id)
+        if event_id is not None:
+            event_id = _name("event_id", event_id)
         data = one.data
         if one.beside:
             data = b"%s%s%s}" % (data[:-1], b"," if len(data) > 2 else b"", one.beside)
-        if _may_be_deep(data):
+        if _may_be_deep(one.data if one.is_flat else data):
             values.plain(codec.decode(data), strict=self.strict)
         body = codec.body(type=type, data=data, run_id=run_id, call_id=call_id, event_id=event_id)
         self._check_size(body)
-        return Prepared(Draft(type, codec.decode(one.data), run_id, call_id, event_id), body)
+        value = codec.decode(one.data) if one.value is None else one.value
+        return Prepared(Draft(type, value, run_id, call_id, event_id), body)
 
     def _check_size(self, body: bytes) -> None:
         if len(body) > self.max_event_bytes:

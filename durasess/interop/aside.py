@@ -59,6 +59,15 @@ class Numbers:
         else:
             self._scratch.change(self._place(index), number.to_bytes(_BYTES, _ORDER))
 
+    def put(self, index: int, number: int) -> None:
+        """Set the one at `index`; what is missing before it becomes 0."""
+        while index > self._before + len(self._newest):
+            self.append(0)
+        if index == self._before + len(self._newest):
+            self.append(number)
+        else:
+            self[index] = number
+
     def cut(self, length: int) -> None:
         """Forget what stands behind the first `length`."""
         while length < self._before:

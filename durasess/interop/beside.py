@@ -49,6 +49,18 @@ def entry_of(mapped: Mapped, data: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
+def encoded_entry(mapped: Mapped, data: dict[str, Any]) -> bytes:
+    """The same as JSON."""
+    line = mapped.line
+    if not line.encoded or mapped.again:
+        return codec.encode(entry_of(mapped, data))
+    for taken in mapped.taken:
+        if _at(data, taken.place) is _at(line.item, taken.part):
+            return codec.encode(entry_of(mapped, data))
+    # What was decoded and encoded already is not encoded again.
+    return b'{"line":%d,"item":%s}' % (line.number, line.encoded)
+
+
 def as_text(line: Line) -> dict[str, Any]:
     """The line as it stood in the file."""
     return {"bytes" if isinstance(line.text, bytes) else "text": line.text}

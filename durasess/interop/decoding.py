@@ -40,11 +40,16 @@ class Decoding:
             return self._unread(number, raw, str(error))
         if type(item) is not dict:
             return self._unread(number, raw, f"expected an object, found {type(item).__name__}")
-        repeats = _repeats_a_key(content, item)
+        encoded = _encoded(item)
+        shown = None
+        if len(encoded) != len(content) and _repeats_a_key(content, encoded):
+            shown, encoded = self.text(raw), b""
         masked: list[str] = []
-        if is_suspect or not self._is_default or has_odd_key(item):
+        containers = 0 if is_suspect or not self._is_default else harmless(item)
+        if not containers:
             item, masked = self.masked(item)
-        return Line(number, raw, item, "", masked, self.text(raw) if repeats else None)
+            encoded = b"" if masked else encoded
+        return Line(number, raw, item, "", masked, shown, "", encoded, containers)
 
     def _unread(self, number: int, raw: bytes, problem: str) -> Line:
         return Line(number, raw, problem=problem, text=self.text(raw))
@@ -69,7 +74,7 @@ class Decoding:
         LineError when it is none."""
         data = text.encode("utf-8", "surrogatepass")
         value = codec.decode(data)
-        if self._is_default and not is_suspect(data) and not has_odd_key(value):
+        if self._is_default and not is_suspect(data) and harmless(value):
             return value, []
         return self.masked(value)
 
@@ -94,17 +99,18 @@ def _may_hold_secrets(value: Any) -> bool:
     return bool(mask_secrets("\n".join(found)).paths)
 
 
-def has_odd_key(value: Any) -> bool:
-    """Whether an object in it has a key that names a credential or holds a secret."""
+def harmless(value: Any) -> int:
+    """How many containers there are, one for a value that is none; 0 when an object among them has
+    a key that names a credential or holds a secret."""
     waiting = [value]
     for one in waiting:
         if type(one) is dict:
             if not _harmless.issuperset(one) and not _are_harmless(one):
-                return True
+                return 0
             waiting += [inside for inside in one.values() if type(inside) in _CONTAINERS]
         elif type(one) is list:
             waiting += [inside for inside in one if type(inside) in _CONTAINERS]
-    return False
+    return len(waiting)
 
 
 _CONTAINERS = (dict, list)
@@ -125,11 +131,19 @@ def _are_harmless(keys: dict[str, Any]) -> bool:
     return True
 
 
-def _repeats_a_key(content: bytes, item: Any) -> bool:
-    """Whether an object of the line has a key twice: then only one of its values is in `item`."""
+def _encoded(item: Any) -> bytes:
+    """The JSON of an object; empty where it has a value that cannot be written."""
     try:
-        encoded = codec.encode(item)
-        if len(encoded) == len(content) or _keys(encoded) == _keys(content) > 0:
+        return codec.encode(item)
+    except (ValueError, RecursionError):
+        return b""
+
+
+def _repeats_a_key(content: bytes, encoded: bytes) -> bool:
+    """Whether an object of the line has a key twice: then only one of its values is in the object
+    that it was decoded to, which is encoded again here."""
+    try:
+        if not encoded or _keys(encoded) == _keys(content) > 0:
             return False
         json.loads(content, object_pairs_hook=_distinct)
     except _RepeatedKey:

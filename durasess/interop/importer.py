@@ -28,7 +28,9 @@ class Line(msgspec.Struct):
     `item` is the object on it, without secrets; None when it could not be read, and `problem` says
     why. `masked` are the JSON paths of what was masked. `text` is the line as text, or as bytes
     when it is none, where `item` does not say all of it: also when a key stands twice in it.
-    `note` says what is odd about a line that is mapped all the same.
+    `note` says what is odd about a line that is mapped all the same. `encoded` is the JSON of
+    `item` where that is the whole line, else empty; `containers` is how many there are in it, 0
+    where that was not counted.
     """
 
     number: int
@@ -38,6 +40,8 @@ class Line(msgspec.Struct):
     masked: list[str] = []
     text: str | bytes | None = None
     note: str = ""
+    encoded: bytes = b""
+    containers: int = 0
 
 
 class End:

@@ -150,9 +150,10 @@ def _import(
         tally = Tally(report)
         decoding = Decoding(options.mask)
         recording = Recording(
-            core,
+            core.engine,
             importer.name,
             blob_bytes=options.blob_bytes,
+            reducers=core.custom.reducers,
             tally=tally,
             decoding=decoding,
             scratch=scratch,

@@ -15,6 +15,7 @@ from durasess.engine.types import Draft, Event
 from durasess.errors import DurasessError
 from durasess.interop import jsonl, places
 from durasess.interop.aside import Ids, Numbers
+from durasess.interop.beside import FOREIGN
 from durasess.interop.importer import (
     AtLine,
     End,
@@ -107,6 +108,8 @@ class _Reading:
         if not isinstance(event.data, dict):
             return kept(line, "its data is no object")
         data = {**event.data, "at": happened_at(event)}
+        # What was beside it stays in its line, which is beside the event here.
+        data.pop(FOREIGN, None)
         if event.type in events.TYPES:
             self._point_anew(data)
         if event.type == "run_started":

@@ -6,42 +6,36 @@ happened in between.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Iterator
+from typing import Any, Protocol
 
 import msgspec
 
-from durasess.engine import codec
 from durasess.engine.admission import Prepared
 from durasess.engine.drafting import Encoded
 from durasess.engine.scratch import Scratch
-from durasess.engine.types import Draft
+from durasess.engine.types import Draft, Event
 from durasess.errors import EventRejectedError
 from durasess.interop.aside import Numbers
 from durasess.interop.beside import (
     FOREIGN,
-    entry_of,
     foreign_entries,
     note_masked,
-    problem_of,
     size_of,
-    with_entries,
 )
 from durasess.interop.decoding import Decoding
 from durasess.interop.importer import AtLine, Identity, KeyOf, Mapped
+from durasess.interop.shaping import Shaping, Waiting
 from durasess.interop.tally import Tally
-from durasess.session import events, out_of_line
 from durasess.session.core import Core
 from durasess.session.pairing import call_key
 
 POSITION = "durasess.import"
 """The name in custom_state under which a session says how far its file was read."""
 
-BATCH_BYTES = 4 * 1024 * 1024
+BATCH_BYTES = 1024 * 1024
 BATCH_EVENTS = 2000
 """Of one write, about."""
-
-
-_BESIDE = b'"%s":%%s' % FOREIGN.encode()
 
 
 class Position(msgspec.Struct, kw_only=True):
@@ -68,42 +62,59 @@ def position_of(core: Core) -> Position | None:
         return None
 
 
-class _Waiting(msgspec.Struct):
-    """An event that a later line may still be part of. `size` is that of its lines in bytes."""
+class Log(Protocol):
+    """What an import asks of an engine."""
 
-    draft: Draft
-    seq: int
-    entries: list[dict[str, Any]] = []
-    origins: list[Mapped] = []
-    size: int = 0
+    @property
+    def last_seq(self) -> int:
+        """The seq of the newest event, 0 when there is none."""
+
+    def events(self) -> Iterator[Event]:
+        """All events."""
+
+    def prepared(self, one: Encoded) -> Prepared:
+        """Ready to be written; EventRejectedError when it cannot be."""
+
+    def append_prepared(self, events: list[Prepared]) -> None:
+        """Write them as one batch."""
+
+    def put_blob(self, data: bytes) -> str:
+        """Store bytes out of line; the hash by which events name them."""
 
 
 class Recording:
     """Writes into a session that is open for an import. `blob_bytes` is the size in bytes beyond
-    which a value is stored out of line."""
+    which a value is stored out of line; `reducers` are the types that the program's own read."""
 
     def __init__(
         self,
-        core: Core,
+        log: Log,
         format: str,
         *,
         blob_bytes: int,
+        reducers: Collection[str],
         tally: Tally,
         decoding: Decoding,
         scratch: Scratch,
     ) -> None:
-        self._decoding = decoding
-        self._engine = core.engine
+        self._log = log
         self._format = format
-        self._blob_bytes = blob_bytes
         self._tally = tally
+        self._shaping = Shaping(
+            format,
+            blob_bytes=blob_bytes,
+            put_blob=log.put_blob,
+            reducers=reducers,
+            tally=tally,
+            decoding=decoding,
+        )
         self._ready: list[Prepared] = []
-        self._waiting: list[_Waiting] = []
-        self._newest: _Waiting | None = None
+        self._waiting: list[Waiting] = []
+        self._newest: Waiting | None = None
         self._bytes = 0
-        self._next_seq = core.engine.last_seq + 1
+        self._next_seq = log.last_seq + 1
         self._seqs = Numbers(scratch)
-        self._knows_log = core.engine.last_seq == 0
+        self._knows_log = log.last_seq == 0
 
     @property
     def is_full(self) -> bool:
@@ -131,7 +142,7 @@ class Recording:
             self._add(Draft("workspace_bound", {"path": identity.workspace}))
         if identity.config:
             self._add(Draft("config_changed", {"config": identity.config}))
-        self._set_seq(0, self._next_seq - 1)
+        self._seqs.put(0, self._next_seq - 1)
 
     def take(self, mapped: Mapped) -> None:
         """One line and what it means."""
@@ -144,7 +155,8 @@ class Recording:
         if not drafts and self._newest is not None and mapped.disposition == "mapped":
             self._ride(mapped, self._newest)
             return
-        self._settle()
+        if self._waiting:
+            self._settle()
         if not line.number:
             for draft in drafts:
                 self._add(draft)
@@ -159,28 +171,28 @@ class Recording:
         else:
             self._keep_beside(self._add(self._lonely(mapped)), mapped)
 
-    def _ride(self, mapped: Mapped, waiting: _Waiting) -> None:
+    def _ride(self, mapped: Mapped, waiting: Waiting) -> None:
         """A line that says a part of what the event before it says."""
         waiting.origins.append(mapped)
-        waiting.entries.append(entry_of(mapped, waiting.draft.data))
         waiting.size += size_of(mapped.line)
-        note_masked(waiting.draft, mapped.line)
-        self._set_seq(mapped.line_number, waiting.seq)
+        if mapped.line.masked:
+            note_masked(waiting.draft, mapped.line)
+        self._seqs.put(mapped.line.number, waiting.seq)
 
-    def _keep_beside(self, waiting: _Waiting, mapped: Mapped) -> None:
-        line, data = mapped.line, waiting.draft.data
-        waiting.entries = [entry_of(mapped, data)]
+    def _keep_beside(self, waiting: Waiting, mapped: Mapped) -> None:
+        line = mapped.line
         waiting.origins = [mapped]
         waiting.size = size_of(line)
-        if not mapped.again and mapped.why:
-            data["import_note"] = mapped.why
-        note_masked(waiting.draft, line)
-        self._set_seq(line.number, waiting.seq)
+        if not mapped.again and (why := mapped.reason or line.note):
+            waiting.draft.data["import_note"] = why
+        if line.masked:
+            note_masked(waiting.draft, line)
+        self._seqs.put(line.number, waiting.seq)
 
     def _lonely(self, mapped: Mapped) -> Draft:
         return Draft(FOREIGN, {"format": self._format, "disposition": mapped.disposition})
 
-    def _add(self, draft: Draft) -> _Waiting:
+    def _add(self, draft: Draft) -> Waiting:
         data = draft.data
         for name in ("to", "through"):
             if isinstance(data.get(name), AtLine):
@@ -188,19 +200,12 @@ class Recording:
         if isinstance(data.get("key"), KeyOf):
             key: KeyOf = data["key"]
             data["key"] = call_key(self._seq_of(key.line), key.call)
-        waiting = _Waiting(draft, self._next_seq)
+        waiting = Waiting(draft, self._next_seq)
         self._waiting.append(waiting)
         self._next_seq += 1
         return waiting
 
     # -- where lines are in the log ---------------------------------------------------------
-
-    def _set_seq(self, line: int, seq: int) -> None:
-        """`seq` is the newest event of the line."""
-        seqs = self._seqs
-        while len(seqs) <= line:
-            seqs.append(0)
-        seqs[line] = seq
 
     def _seq_of(self, line: int) -> int:
         """The newest event of a line, or of the nearest before it that has one."""
@@ -214,11 +219,11 @@ class Recording:
     def _read_log(self) -> None:
         """What earlier imports wrote. What waits here to be written is newer."""
         self._knows_log = True
-        for event in self._engine.events():
+        for event in self._log.events():
             lines = [one["line"] for one in foreign_entries(event.data)]
             for line in [0, *lines] if event.seq == 1 else lines:
                 if line >= len(self._seqs) or self._seqs[line] < event.seq:
-                    self._set_seq(line, event.seq)
+                    self._seqs.put(line, event.seq)
 
     # -- writing ----------------------------------------------------------------------------
 
@@ -227,9 +232,9 @@ class Recording:
         replaced by its lines as text, and reported; its seq stays, since others refer to it."""
         for waiting in self._waiting:
             try:
-                ready = self._engine.prepared(self._encoded(waiting))
+                ready = self._log.prepared(self._shaping.encoded(waiting))
             except (EventRejectedError, ValueError, OverflowError, RecursionError) as error:
-                ready = self._engine.prepared(self._replaced(waiting, error))
+                ready = self._log.prepared(self._shaping.replaced(waiting, error))
             self._ready.append(ready)
             self._bytes += len(ready.body)
         self._waiting.clear()
@@ -244,44 +249,7 @@ class Recording:
         self._add(Draft("state_set", data))
         self._settle()
         ready, self._ready, self._bytes = self._ready, [], 0
-        self._engine.append_prepared(ready)
-
-    def _encoded(self, waiting: _Waiting) -> Encoded:
-        """No reducer looks at the lines beside an event of a session's own types."""
-        draft, entries = waiting.draft, waiting.entries
-        data, beside = draft.data, b""
-        if self._blob_bytes and waiting.size > self._blob_bytes:
-            # It is that of its lines, so nothing in a smaller one can be large.
-            data = out_of_line.store_large(
-                with_entries(data, entries), self._engine.put_blob, threshold=self._blob_bytes
-            )
-        elif entries and draft.type in events.TYPES:
-            beside = _BESIDE % codec.encode(entries)
-        else:
-            data = with_entries(data, entries)
-        return Encoded(
-            draft.type, codec.encode(data), beside, draft.run_id, draft.call_id, draft.event_id
-        )
-
-    def _replaced(self, waiting: _Waiting, error: Exception) -> Encoded:
-        """What stands for an event that was refused: its data may be, or what it is called."""
-        draft, origins = waiting.draft, waiting.origins
-        problem = problem_of(with_entries(draft.data, waiting.entries)) or str(error)
-        data: dict[str, Any] = {"format": self._format, "disposition": "reported"}
-        data["import_note"] = problem
-        if origins:
-            data[FOREIGN] = [self._unstored(mapped) for mapped in origins]
-        for mapped in origins:
-            if not mapped.again:
-                self._tally.report(mapped, problem)
-        stored = out_of_line.store_large(data, self._engine.put_blob)
-        return Encoded(FOREIGN, codec.encode(stored))
-
-    def _unstored(self, mapped: Mapped) -> dict[str, Any]:
-        line = mapped.line
-        if mapped.again:
-            return {"line": line.number, "again": True}
-        return {"line": line.number, "text": self._decoding.text(line.raw)}
+        self._log.append_prepared(ready)
 
 
 def _main(drafts: list[Draft]) -> Draft:

@@ -12,14 +12,14 @@ from __future__ import annotations
 import re
 
 _ANYWHERE = (
+    # Each is one pass over the bytes, so what a rare byte begins or ends is one pattern.
     re.compile(rb"PRIVATE KEY"),
-    re.compile(rb"-(?:(?<=sk-)|(?<=glpat-)|(?<=xapp-))"),
-    re.compile(rb"k_(?:live|test)_"),
-    re.compile(rb"g(?:h[psuro]_|ithub_pat_)"),
-    re.compile(rb"hf_"),
-    re.compile(rb"npm_"),
+    re.compile(rb"-(?:(?<=sk-)|(?<=glpat-)|(?<=xapp-)|(?<=xox[a-z]-))"),
+    re.compile(
+        rb"_(?<=[kfmpsurot]_)(?:(?<=k_)(?:live|test)_|(?<=hf_)|(?<=npm_)|(?<=gh[psuro]_)"
+        rb"|(?<=github_pat_))"
+    ),
     re.compile(rb"A(?:KIA|SIA|Iza)"),
-    re.compile(rb"xox[a-z]-"),
     re.compile(rb"Bearer "),
     re.compile(rb"bearer "),
     # A user and a password in front of a host; a character takes up to six bytes.
@@ -30,18 +30,17 @@ _ANYWHERE = (
         rb"|(?<=IAL=)|(?<=ALS=)|(?<=PROD=)|(?<=ION=)|(?<=ING=)|(?<=IVE=)|(?<=EST=)|(?<=DEV=)"
         rb"|(?<=_[0-9]=))"
     ),
-    # "token": …, a key in JSON inside a text: its second quote is escaped, and if that JSON is in a
-    # text itself, so are backslashes before it. Blanks may follow it, some as escapes.
+    # What JSON may write in two ways; and "token": …, a key in JSON inside a text: its second quote
+    # is escaped, and if that JSON is in a text itself, so are backslashes before it. Blanks follow
+    # it perhaps, some as escapes.
     re.compile(
-        rb"\\\"(?<=[yYnNtTdDeE\\]\\\")"
+        rb"\\(?:/|u(?:00[2-7]|017|212)"
+        rb"|\"(?<=[yYnNtTdDeE\\]\\\")"
         rb"(?=(?: |\\[nrtf]|\\u00[01890a-f]{2}|[\x80-\xff])*+:)"
         rb"(?:(?<=[kK][eE][yY]\\\")|(?<=[kK][eE][nN]\\\")|(?<=[rR][eE][tT]\\\")"
         rb"|(?<=[sS][wW][dD]\\\")|(?<=[oO][rR][dD]\\\")|(?<=[aA][sS][eE]\\\")"
-        rb"|(?<=\\\\\"))"
+        rb"|(?<=\\\\\")))"
     ),
-    # What JSON may write in two ways.
-    re.compile(rb"\\/"),
-    re.compile(rb"\\u(?:00[2-7]|017|212)"),
 )
 _RARE = (
     (b"J", re.compile(rb"J(?<=eyJ)")),

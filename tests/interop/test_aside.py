@@ -159,7 +159,7 @@ def test_memory_does_not_grow_with_the_number_of_lines(
 
     def write_and_look(self: recording.Recording, position: recording.Position) -> None:
         whole(self, position)
-        self._engine.flush()
+        self._log.flush()
         held.append(tracemalloc.get_traced_memory()[0])
 
     monkeypatch.setattr(recording.Recording, "write", write_and_look)

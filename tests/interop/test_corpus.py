@@ -12,7 +12,7 @@ import pytest
 
 from durasess.interop.importing import import_file
 from durasess.store.store import Store
-from tests.support.foreign import Imported, assert_nothing_lost
+from tests.support.foreign import Imported, Values, assert_nothing_lost
 
 CORPUS = Path(os.environ.get("DURASESS_CORPUS", Path(__file__).parents[3] / "shared/corpus"))
 FILES = sorted(CORPUS.glob("*.jsonl"))
@@ -105,3 +105,12 @@ def test_session_opens_without_anything_to_recover(path: Path, tmp_path: Path) -
         assert session.state.counts.messages >= report.messages
         assert (session.state.counts.orphans, session.state.counts.unreadable) == (0, 0)
         session.context(max_tokens=8000).anthropic()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_reducer_gets_what_is_read_back(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = Values(monkeypatch)
+    import_file(Store(tmp_path), str(path))
+    values.assert_read_back()

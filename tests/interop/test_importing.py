@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from benchmarks import foreign
+from durasess.engine.types import MAX_DEPTH, Event
 from durasess.errors import SessionLockedError, StorageError
 from durasess.interop import jsonl, places, recording
 from durasess.interop.formats import IMPORTERS
@@ -34,6 +35,7 @@ from tests.support.foreign import (
     PI_HEADER,
     Imported,
     Lines,
+    Values,
     assert_nothing_lost,
     claude_block,
     claude_result,
@@ -186,8 +188,8 @@ def test_live_state_of_an_import_is_the_recovered_state(
 
     def write_and_look(self: recording.Recording, position: recording.Position) -> None:
         whole(self, position)
-        self._engine.flush()
-        states.append((self._engine.last_seq, self._engine.state))
+        self._log.flush()
+        states.append((self._log.last_seq, self._log.state))
 
     monkeypatch.setattr(recording, "BATCH_EVENTS", 1)
     monkeypatch.setattr(recording.Recording, "write", write_and_look)
@@ -260,6 +262,46 @@ def session_id_of(store: Store) -> str:
     """Of the only one."""
     [row] = store.list().rows
     return row.session_id
+
+
+ODD_TEXTS = ["\ud83d alone", "\udead", "a\u2028b\u0085", "ghp_" + "a1B2" * 9, "1e5"]
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS, ids=range(len(ODD_TEXTS)))
+@pytest.mark.parametrize("name", GROWING)
+def test_reducer_gets_what_is_read_back(
+    store: Store, tmp_path: Path, name: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = Values(monkeypatch)
+    lines = json.loads(json.dumps(GROWING[name]).replace('"go"', json.dumps(text)))
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"".join(json.dumps(one).encode() + b"\n" for one in lines))
+    found = Imported(store, path)
+    values.assert_read_back()
+    assert found.report.is_whole
+
+
+@pytest.mark.parametrize("depth", [40, 60, 95, 96, 97, 120])
+def test_deep_line_is_stored_or_reported(store: Store, tmp_path: Path, depth: int) -> None:
+    deep = b"[" * depth + b"]" * depth
+    line = encoded(pi_user("a", None, "go"))[:-1] + b',"x":' + deep + b"}"
+    found = Imported(store, pi_file(tmp_path, line + b"\n"))
+    # In the event it is inside data, foreign, an entry and its item.
+    assert found.report.reported == (depth + 4 > MAX_DEPTH)
+
+
+def test_reducer_of_the_program_s_gets_the_lines_of_what_is_no_event_of_ours(
+    tmp_path: Path,
+) -> None:
+    def count(state: dict[str, Any], event: Event) -> None:
+        state["items"] = [*state.get("items", []), event.data["foreign"][0]["item"]["type"]]
+
+    lines = [PI_HEADER, {"type": "custom", "id": "a", "parentId": None, "data": {"n": 1}}]
+    path = write(tmp_path / "s.jsonl", lines)
+    store = Store(tmp_path / "store", reducers={"foreign": count})
+    report = import_file(store, str(path))
+    with store.open(report.session_id) as session:
+        assert session.state.custom_state["items"] == ["session", "custom"]
 
 
 def test_foreign_file_stays_as_it_is(store: Store, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from durasess.session.session import Session
 from durasess.store.store import Store
 from tests.support import exports
 from tests.support.exports import HOSTILE, PageCheck, exported, reading
-from tests.support.foreign import PI_HEADER, pi_reply, pi_user
+from tests.support.foreign import PI_HEADER, Imported, assert_nothing_lost, pi_reply, pi_user
 from tests.support.foreign import write as write_lines
 from tests.support.sessions import START_NS, clock
 
@@ -162,3 +162,24 @@ def test_event_id_that_stands_twice_is_left_out_and_its_event_comes_over(tmp_pat
         ids = [one.event_id for one in session.events() if one.type == "user_message"]
         assert [one[1] for one in said(session)] == ["one", "two", "one"]
     assert ids == ["e", None, None]
+
+
+def test_export_of_an_import_comes_over_with_its_foreign_lines(tmp_path: Path) -> None:
+    lines = [PI_HEADER, pi_user("a", None, "go"), pi_reply("b", "a", "left")]
+    store = Store(tmp_path / "first")
+    report = import_file(store, str(write_lines(tmp_path / "s.jsonl", lines)))
+    told = exported(jsonl.write, Path(store.path) / report.session_id)
+    path = tmp_path / "export.jsonl"
+    path.write_text(told, encoding="utf-8")
+    found = Imported(Store(tmp_path / "second"), path)
+    assert_nothing_lost(found)
+    assert found.said() == [("user", "go"), ("assistant", "left")]
+    for segment in Path(found.store.path).glob("*/events_*.jsonl"):
+        for line in segment.read_bytes().splitlines():
+            json.loads(line, object_pairs_hook=assert_distinct) if line.strip(b"\t\0") else None
+
+
+def assert_distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """No key of an object stands twice."""
+    assert len(dict(pairs)) == len(pairs), pairs
+    return dict(pairs)

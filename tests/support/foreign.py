@@ -9,6 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from durasess.engine import codec
+from durasess.engine.admission import Prepared
+from durasess.engine.drafting import Drafting, Encoded
 from durasess.interop.beside import foreign_entries
 from durasess.interop.importing import import_file
 from durasess.interop.tally import ImportReport
@@ -121,6 +126,43 @@ def assert_nothing_lost(imported: Imported) -> None:
     raw = imported.path.read_bytes().split(b"\n")
     expected = {number: json.loads(line) for number, line in enumerate(raw, 1) if line.strip()}
     assert imported.foreign_lines() == expected
+
+
+class Values:
+    """Looks, while it is entered, at every value that an importer handed to the log as what its
+    bytes decode to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._seen: list[tuple[Any, bytes]] = []
+        whole = Drafting.encoded
+
+        def encoded(drafting: Drafting, one: Encoded) -> Prepared:
+            if one.value is not None:
+                self._seen.append((one.value, one.data))
+            return whole(drafting, one)
+
+        monkeypatch.setattr(Drafting, "encoded", encoded)
+
+    def assert_read_back(self) -> None:
+        """They are, and nobody changed one since (P10)."""
+        assert self._seen
+        for value, data in self._seen:
+            assert_same(value, codec.decode(data))
+
+
+def assert_same(one: Any, other: Any) -> None:
+    """Equal, and of the same types all through."""
+    assert type(one) is type(other)
+    if isinstance(one, dict):
+        assert list(one) == list(other)
+        for key, inside in one.items():
+            assert_same(inside, other[key])
+    elif isinstance(one, list):
+        assert len(one) == len(other)
+        for inside, others in zip(one, other, strict=True):
+            assert_same(inside, others)
+    else:
+        assert repr(one) == repr(other)
 
 
 # -- pi ---------------------------------------------------------------------------------------
