@@ -19,6 +19,7 @@ from benchmarks.peers import jsonl, sqlite_rows
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.registry import BARE, OWN, chosen
 from durasess import Store
+from durasess.engine import codec
 
 RIVALS = (BARE, OWN, "article", "jsonl", "sqlite full", "agents")
 LAST = 20
@@ -27,6 +28,8 @@ ROUNDS = 3
 SESSION = "long"
 SQLITE_JSON = "sqlite full, json"
 ORJSON = "orjson, JSON lines"
+LIMIT = "bare, collector off"
+ONE_BY_ONE = "durasess, one by one"
 
 
 def measured(histories: Histories, sizes: Sizes) -> Findings:
@@ -47,6 +50,8 @@ def _whole(histories: Histories, root: Path, sizes: Sizes) -> Findings:
         for peer in chosen(*RIVALS, events=count)
     }
     calls["durasess session"] = lambda: _messages(root)
+    calls[LIMIT] = lambda: _limit(histories.path(BARE, count))
+    calls[ONE_BY_ONE] = lambda: _one_by_one(histories.path(OWN, count))
     calls[SQLITE_JSON] = lambda: _sqlite_json(histories.path("sqlite full", count))
     if orjson is not None:
         calls[ORJSON] = lambda: _orjson_lines(histories.path("jsonl", count))
@@ -62,17 +67,34 @@ def _whole(histories: Histories, root: Path, sizes: Sizes) -> Findings:
     ]
     columns = ("contender", "time", "payload", "to bare")
     note = (
-        f"{count:,} events, {payload / 1e6:,.0f} MB. bare is msgspec over the bytes, unchecked; "
-        "durasess session makes messages of as many events of its own, which are shorter."
+        f"{count:,} events, {payload / 1e6:,.0f} MB, all kept in memory; one by one they are "
+        "looked at and let go. bare is msgspec over the bytes, unchecked, without the cyclic "
+        "collector the limit of reading them here; durasess session makes messages of as many "
+        "events of its own, which are shorter."
     )
     table = Table("Whole history, decoded", note, columns, rows)
     figures = {
         "history_bare": found[OWN] / found[BARE],
+        "history_limit": found[OWN] / found[LIMIT],
         "history_sqlite": found[SQLITE_JSON] / found[OWN],
     }
     if ORJSON in found:
         figures["history_orjson"] = found[OWN] / found[ORJSON]
     return Findings([table], figures)
+
+
+def _limit(path: Path) -> float:
+    """What bare does, without the cyclic collector."""
+    with codec.bulk():
+        return _history(chosen(BARE)[0], path)
+
+
+def _one_by_one(path: Path) -> float:
+    """As a reader has it that keeps nothing."""
+    with closing(chosen(OWN)[0].open(path)) as handle:
+        begin = time.perf_counter()
+        assert any(event.seq < 0 for event in handle.engine.events()) is False
+        return time.perf_counter() - begin
 
 
 def _sqlite_json(path: Path) -> float:

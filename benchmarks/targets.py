@@ -68,6 +68,7 @@ TARGETS = (
         unit=" MiB",
     ),
     Target("history_bare", "whole history: time to msgspec over the bytes", 2),
+    Target("history_limit", "whole history: time to msgspec without the cyclic collector", 2),
     Target("history_orjson", "whole history: time to orjson over JSON lines", 1),
     Target("history_sqlite", "whole history: times faster than sqlite + json", 2.5, "least"),
     Target("last_ms", "newest 20 messages of a closed session", 5, unit=" ms"),

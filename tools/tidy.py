@@ -74,7 +74,7 @@ ENGINE_LEVELS = (
         ["lock", "meta", "segment", "snapshot", "torn", "receipt", "quarantine", "feeds", "scratch"]
     ),
     frozenset(["scan", "fold", "workers", "blobs", "newest", "sealed"]),
-    frozenset(["survey"]),
+    frozenset(["survey", "ahead"]),
     frozenset(["walk"]),
     frozenset(
         ["log", "recovery", "settle", "prune", "verify", "commit", "history", "create", "lifetime"]

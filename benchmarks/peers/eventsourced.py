@@ -76,7 +76,7 @@ class Eventsourced:
 
     def history(self) -> int:
         """Every stored event of the aggregate; the first one made it."""
-        return sum(1 for _ in self._app.events.get(SESSION)) - 1
+        return len(list(self._app.events.get(SESSION))) - 1
 
     def last(self, count: int) -> list[Any]:
         """By its own limit."""

@@ -24,7 +24,7 @@ class Handle(Protocol):
         """The number of events that it knows of."""
 
     def history(self) -> int:
-        """Read every event back, decoded; the number of them."""
+        """Read every event back, decoded and kept; the number of them."""
 
     def last(self, count: int) -> list[Any]:
         """The newest `count` events, decoded."""

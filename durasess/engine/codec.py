@@ -13,6 +13,7 @@ import functools
 import gc
 import hashlib
 import json
+import operator
 import re
 import zlib
 from collections.abc import Iterator
@@ -67,6 +68,7 @@ class Head(NamedTuple):
 
 _DECODE_LINE = msgspec.json.Decoder(_Line).decode
 _DECODE_LINES = msgspec.json.Decoder(Event).decode_lines
+_PROVEN = operator.attrgetter("proven")
 
 
 def encode(value: Any) -> bytes:
@@ -270,7 +272,7 @@ def events(content: bytes | memoryview) -> list[Event]:
         found: list[Event] = _DECODE_LINES(content)
     except (msgspec.MsgspecError, RecursionError):
         found = []
-    if not found or not all(one.proven for one in found):
+    if not found or not all(map(_PROVEN, found)):
         # A member of that name would be somebody else's.
         return [event(line) for line in bytes(content).split(b"\n")[:-1]]
     return found

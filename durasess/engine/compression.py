@@ -35,7 +35,7 @@ def prepare(disk: files.Files, directory: str, number: int) -> bool:
     except FileNotFoundError:
         return False
     sealed.check(content, path)
-    data = frames.compress_lines(content)
+    data = frames.compress(content)
     if not _comes_back(data, content):
         raise LineError("zstd", "it does not come back equal: the memory is not to be trusted")
     publishing.write_tmp(disk, _compressed(directory, number) + paths.TMP, data)

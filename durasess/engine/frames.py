@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 
 import zstandard
@@ -11,8 +12,8 @@ from durasess.engine.types import LineError
 _ZSTD_LEVEL = 3
 _SKIPPABLE = b"\x50\x2a\x4d\x18"
 _MAX_DOCUMENT = 1 << 40
-_FRAME_BYTES = 1024 * 1024
-"""Of content in one frame of lines."""
+_MOST_AT_ONCE = 64 * 1024 * 1024
+"""A frame that claims more is taken step by step, so that a false claim takes no memory."""
 
 
 def compress(data: bytes) -> bytes:
@@ -23,14 +24,22 @@ def compress(data: bytes) -> bytes:
     return compressor.compress(data)
 
 
+def _parameters(data: bytes) -> zstandard.FrameParameters:
+    try:
+        parameters = zstandard.get_frame_parameters(data)
+    except zstandard.ZstdError as error:
+        raise LineError("zstd", f"not a whole zstd frame: {error}") from None
+    if not parameters.has_checksum or not 0 <= parameters.content_size <= _MAX_DOCUMENT:
+        raise LineError("zstd", "the frame has no content size or no checksum")
+    return parameters
+
+
 def decompress(data: bytes) -> tuple[bytes, bytes]:
     """The content of the first frame, which must be whole and carry size and checksum, and the
     bytes behind it. LineError otherwise. The stream reader is not used: it takes a truncated frame
     for a short one (R20)."""
+    parameters = _parameters(data)
     try:
-        parameters = zstandard.get_frame_parameters(data)
-        if not parameters.has_checksum or not 0 <= parameters.content_size <= _MAX_DOCUMENT:
-            raise LineError("zstd", "the frame has no content size or no checksum")
         decoder = zstandard.ZstdDecompressor().decompressobj()
         content = decoder.decompress(data)
     except (zstandard.ZstdError, MemoryError) as error:
@@ -40,22 +49,13 @@ def decompress(data: bytes) -> tuple[bytes, bytes]:
     return content, decoder.unused_data
 
 
-def compress_lines(data: bytes) -> bytes:
-    """Lines as frames of about 1 MiB of content, each beginning with a line, so that one can be
-    read without those before it."""
-    found = []
-    at = 0
-    while at < len(data):
-        end = data.find(b"\n", at + _FRAME_BYTES - 1) + 1
-        if end == 0 or len(data) - end < _FRAME_BYTES // 2:
-            end = len(data)
-        found.append(compress(data[at:end]))
-        at = end
-    return b"".join(found)
-
-
 def decompress_all(data: bytes) -> bytes:
-    """The content of all frames, which must be all of `data`; LineError otherwise."""
+    """The content of all frames, which must be all of `data`; LineError otherwise. One frame takes
+    one call, in which other threads go on."""
+    if _parameters(data).content_size <= _MOST_AT_ONCE:
+        with contextlib.suppress(zstandard.ZstdError, MemoryError):
+            return zstandard.ZstdDecompressor().decompress(data, allow_extra_data=False)
+    # Several frames, or not whole ones.
     found = []
     rest = data
     while True:
@@ -63,6 +63,15 @@ def decompress_all(data: bytes) -> bytes:
         found.append(content)
         if not rest:
             return found[0] if len(found) == 1 else b"".join(found)
+
+
+def beginning(data: bytes) -> bytes:
+    """The content that the first bytes of a frame lead to, as far as it goes and unproven.
+    LineError when they lead to none."""
+    try:
+        return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise LineError("zstd", f"no zstd frame begins here: {error}") from None
 
 
 def decompressed(chunks: Iterable[bytes]) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from durasess.engine import codec, files, newest, paths, sealed, segment, survey
+from durasess.engine.ahead import Ahead
 from durasess.engine.fold import Fold, event_of, migrated
 from durasess.engine.records import Place, Record
 from durasess.engine.scan import Scan
@@ -82,9 +83,13 @@ def _events(
     if number is None:
         return
     place = None
+    ahead = Ahead(disk, claims.directory, last=claims.highest)
     while place is None or place.seq < through:
+        unpacked = ahead.take(number)
+        if unpacked is None:
+            break
         found = sealed.whole(
-            disk, claims.directory, number, session_id=claims.session_id, follows=place
+            unpacked, session_id=claims.session_id, follows=place, between=ahead.meet
         )
         if found is None:
             break
@@ -167,6 +172,9 @@ def _first_segment(
     if after >= through:
         return None
     numbers = _numbers(disk, claims)
+    found = _by_halves(disk, claims.directory, numbers, after + 1)
+    if found is not None:
+        return found
     for number, below in zip(numbers, [*numbers[1:], 0], strict=True):
         first_seq = segment.first_seq_of(disk, claims.directory, number)
         if first_seq and first_seq <= after + 1:
@@ -179,6 +187,28 @@ def _first_segment(
                 f"nothing to read after seq {after}. Ask for after={_left(claims, first_seq)}."
             )
     return 1
+
+
+def _by_halves(disk: files.Files, directory: str, numbers: list[int], seq: int) -> int | None:
+    """The number of the segment that holds `seq`, found by few headers. None where a segment is
+    missing between the newest and the oldest, or a header on the way is not valid, or all that is
+    left lies behind `seq`."""
+    lowest, behind = numbers[-1], numbers[0] + 1
+    if behind - lowest != len(numbers):
+        return None
+    first_seq = segment.first_seq_of(disk, directory, lowest)
+    if not first_seq or first_seq > seq:
+        return None
+    while first_seq < seq and behind - lowest > 1:
+        middle = (lowest + behind) // 2
+        found = segment.first_seq_of(disk, directory, middle)
+        if not found:
+            return None
+        if found <= seq:
+            lowest, first_seq = middle, found
+        else:
+            behind = middle
+    return lowest
 
 
 def _numbers(disk: files.Files, claims: survey.Claims) -> list[int]:

@@ -18,6 +18,9 @@ _CHUNK = 1024 * 1024
 _FIRST_CHUNK = 4096
 """Of a segment of which only the header is wanted."""
 
+_FIRST_BLOCK = 160 * 1024
+"""Likewise of a compressed one: zstd gives up to 128 KiB of content at once or nothing."""
+
 BOM = b"\xef\xbb\xbf"
 
 
@@ -178,20 +181,28 @@ def parse_seal(line: bytes) -> Seal:
 
 def first_seq_of(disk: files.Files, directory: str, number: int) -> int | None:
     """What a segment's header says; None when the segment is not there, 0 when its header is not
-    valid, so that reading goes through it and reports why."""
+    valid, so that reading goes through it and reports why. Of a compressed one only the beginning
+    is read."""
+    for compressed in (False, True):
+        path = paths.join(directory, paths.segment(number, compressed=compressed))
+        try:
+            data = _beginning(disk, path, compressed=compressed)
+            header = parse_header(data.partition(b"\n")[0], path)
+        except FileNotFoundError:
+            continue
+        except LineError:
+            return 0
+        return header.first_seq if header.segment == number else 0
+    return None
+
+
+def _beginning(disk: files.Files, path: str, *, compressed: bool) -> bytes:
+    fd = disk.open(path)
     try:
-        source = open_source(disk, directory, number)
-    except FileNotFoundError:
-        return None
-    except LineError:
-        return 0
-    try:
-        first = first_line(disk, source)
-        return parse_header(first.text, source.path).first_seq if first else 0
-    except LineError:
-        return 0
+        data = disk.read_at(fd, _FIRST_BLOCK if compressed else _FIRST_CHUNK, 0)
     finally:
-        close_source(disk, source)
+        disk.close(fd)
+    return frames.beginning(data) if compressed else data
 
 
 def lowest(disk: files.Files, directory: str, through: int) -> int:

@@ -38,25 +38,6 @@ def with_snapshots(path: Path | str, count: int, **options: Any) -> Engine:
     return engine
 
 
-# frames
-
-
-def test_frames_begin_with_a_line_and_hold_about_a_mebibyte(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(frames, "_FRAME_BYTES", 100)
-    lines = [b"x" * size + b"\n" for size in (30, 69, 500, 1, 2, 98, 40, 60, 3)]
-    data = frames.compress_lines(b"".join(lines))
-    contents, rest = [], data
-    while rest:
-        content, rest = frames.decompress(rest)
-        contents.append(content)
-    assert b"".join(contents) == b"".join(lines) == frames.decompress_all(data)
-    assert [content.count(b"\n") for content in contents] == [2, 1, 3, 3]
-    with pytest.raises(LineError):
-        frames.decompress_all(b"")
-
-
 # one segment
 
 
@@ -89,8 +70,8 @@ def test_memory_that_is_not_to_be_trusted_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = make_segments(tmp_path / "s1", 1)
-    honest = frames.compress_lines
-    monkeypatch.setattr(frames, "compress_lines", lambda data: honest(data.replace(b"1", b"7", 1)))
+    honest = frames.compress
+    monkeypatch.setattr(frames, "compress", lambda data: honest(data.replace(b"1", b"7", 1)))
     with pytest.raises(LineError, match="does not come back equal"):
         compression.prepare(RealFiles(), path, 1)
     assert names(path) == ["events_0001.jsonl"]

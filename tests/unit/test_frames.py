@@ -87,6 +87,56 @@ def test_content_that_does_not_fit_in_memory_is_refused(monkeypatch: pytest.Monk
     assert refused(frames.decompress, FRAME).reason == "not a whole zstd frame: no room"
 
 
+# several frames
+
+
+def test_frames_one_behind_the_other_come_back_as_one() -> None:
+    assert frames.decompress_all(FRAME) == DOCUMENT
+    assert frames.decompress_all(FRAME + frames.compress(b"more\n")) == DOCUMENT + b"more\n"
+    assert frames.decompress_all(FRAME * 3) == DOCUMENT * 3
+
+
+@pytest.mark.parametrize("size", range(len(FRAME)))
+def test_last_frame_cut_anywhere_is_refused(size: int) -> None:
+    assert refused(frames.decompress_all, FRAME[:size]).rule == "zstd"
+    if size:
+        assert refused(frames.decompress_all, FRAME + FRAME[:size]).rule == "zstd"
+
+
+@pytest.mark.parametrize("behind", [b"\n", b"\0" * 64, frames.skippable(b"abc")])
+def test_bytes_behind_the_last_frame_are_refused(behind: bytes) -> None:
+    assert refused(frames.decompress_all, FRAME + behind).rule == "zstd"
+
+
+@pytest.mark.parametrize(("checksum", "size"), [(False, True), (True, False), (False, False)])
+def test_every_frame_has_checksum_and_size(checksum: bool, size: bool) -> None:
+    lacking = frame_with(checksum=checksum, size=size)
+    assert refused(frames.decompress_all, lacking).rule == "zstd"
+    assert refused(frames.decompress_all, FRAME + lacking).rule == "zstd"
+
+
+def test_flipped_bit_never_gives_other_content_of_frames() -> None:
+    for flipped in flips(FRAME):
+        try:
+            assert frames.decompress_all(flipped) == DOCUMENT
+        except LineError as error:
+            assert error.rule == "zstd"
+
+
+def test_a_frame_that_claims_much_takes_no_memory_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "_MOST_AT_ONCE", len(DOCUMENT) - 1)
+    assert frames.decompress_all(FRAME) == DOCUMENT
+    assert refused(frames.decompress_all, FRAME[:-1]).reason.startswith("the frame is cut short")
+
+
+def test_the_beginning_of_a_frame_gives_the_beginning_of_its_content() -> None:
+    data = frames.compress(b"".join(b"%d\n" % n for n in range(100_000)))
+    found = frames.beginning(data[: len(data) // 2])
+    assert found.startswith(b"0\n1\n2\n") and len(found) >= 128 * 1024
+    assert frames.beginning(data[:10]) == b""
+    assert refused(frames.beginning, b"plain text").rule == "zstd"
+
+
 # skippable and unskippable
 
 

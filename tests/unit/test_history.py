@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from durasess import CorruptionError, Migration
-from durasess.engine import history
+from durasess.engine import history, segment
 from durasess.engine.files import RealFiles
 from durasess.engine.fold import Fold
 from tests.support.sessions import (
@@ -111,3 +111,60 @@ def test_old_events_are_migrated(path):
     fold = Fold(initial=list, apply=collect, schema_version=2, migrations={1: tenfold})
     found = history.events(RealFiles(), claims_of(path), fold, after=6, through=8, on_damage=None)
     assert [event.data for event in found] == [70, 80]
+
+
+# where to begin
+
+
+@pytest.fixture
+def long_path(tmp_path):
+    """Sixteen sealed segments with two events each."""
+    return make_segments(tmp_path / "long", 16)
+
+
+def begins(path, after):
+    return history._first_segment(RealFiles(), claims_of(path), after, 32)
+
+
+@pytest.fixture
+def looked_at(monkeypatch):
+    """The numbers of the segments whose headers were read."""
+    found = []
+    honest = segment.first_seq_of
+
+    def first_seq_of(disk, directory, number):
+        found.append(number)
+        return honest(disk, directory, number)
+
+    monkeypatch.setattr(segment, "first_seq_of", first_seq_of)
+    return found
+
+
+@pytest.mark.parametrize("after", range(32))
+def test_few_headers_lead_to_the_segment_where_reading_begins(long_path, after, looked_at):
+    assert begins(long_path, after) == after // 2 + 1
+    assert len(looked_at) <= 5
+
+
+@pytest.mark.parametrize("number", range(1, 17))
+def test_a_header_that_is_not_valid_misleads_nobody(long_path, number):
+    segment_path(long_path, number).write_bytes(b"@@@@\n")
+    for after in range(32):
+        wanted = after // 2 + 1
+        assert begins(long_path, after) == (max(1, wanted - 1) if wanted == number else wanted)
+
+
+@pytest.mark.parametrize("number", range(2, 16))
+def test_a_segment_that_is_missing_misleads_nobody(long_path, number):
+    segment_path(long_path, number).unlink()
+    for after in range(32):
+        wanted = after // 2 + 1
+        assert begins(long_path, after) == (wanted - 1 if wanted == number else wanted)
+
+
+def test_a_segment_in_anothers_place_misleads_nobody(long_path):
+    moved = segment_path(long_path, 15).read_bytes()
+    segment_path(long_path, 8).write_bytes(moved)
+    assert seqs(long_path, after=20, through=32) == list(range(21, 33))
+    with pytest.raises(CorruptionError):
+        seqs(long_path, after=12, through=32)

@@ -11,6 +11,7 @@ from durasess.engine import codec, history, sealed
 from durasess.engine.files import RealFiles
 from durasess.engine.fold import Fold
 from durasess.engine.records import Place
+from durasess.engine.types import LineError
 from tests.support.lines import flips
 from tests.support.sessions import (
     claims_of,
@@ -33,7 +34,14 @@ def path(tmp_path: Path) -> str:
 
 def whole(path: str, number: int, follows: Place | None = None, **more: Any) -> Any:
     options = {"session_id": "s1", "follows": follows, **more}
-    return sealed.whole(RealFiles(), path, number, **options)
+    stored = sealed.stored(RealFiles(), path, number)
+    if stored is None:
+        return None
+    try:
+        found = sealed.unpacked(stored, sealed.content_of(stored))
+    except LineError:
+        return None
+    return None if found is None else sealed.whole(found, **options)
 
 
 def told(path: str, *, after: int = 0, through: int = 6, schema_version: int = 1) -> list[Event]:

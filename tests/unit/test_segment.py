@@ -3,6 +3,7 @@ else, plain files before compressed ones."""
 
 import errno
 import itertools
+import random
 from pathlib import Path
 from typing import Any
 
@@ -383,10 +384,25 @@ def test_first_seq_of_a_segment_whose_header_is_not_valid_is_0(tmp_path: Path) -
 
 @pytest.mark.parametrize("compressed", [False, True])
 def test_first_seq_of_a_segment_that_cannot_be_read_is_0(compressed: bool) -> None:
-    stored = frames.compress(SegmentBytes().content)[:-1] if compressed else b""
+    stored = frames.compress(SegmentBytes().content)[:20] if compressed else b""
     disk = SimFiles.from_tree({segment_path(compressed=compressed): stored})
     assert segment.first_seq_of(disk, DIRECTORY, 1) == 0
     assert disk.descriptors == {}
+
+
+def test_first_seq_of_a_compressed_segment_takes_its_beginning_alone(tmp_path: Path) -> None:
+    """Random bytes are the worst case: zstd keeps its first block as it is."""
+    header = segment.header_line(HEADER)
+    noise = random.Random(1).randbytes(400_000)
+    stored = frames.compress(header + noise)
+    disk = SimFiles.from_tree({segment_path(HEADER.segment, compressed=True): stored[:-1]})
+    assert segment.first_seq_of(disk, DIRECTORY, HEADER.segment) == HEADER.first_seq
+
+
+def test_first_seq_of_a_segment_that_says_it_is_another_is_0(tmp_path: Path) -> None:
+    path = segments_of(tmp_path, 2)
+    Path(path, "events_0001.jsonl").replace(Path(path, "events_0002.jsonl"))
+    assert segment.first_seq_of(RealFiles(), path, 2) == 0
 
 
 def test_lowest_segment_is_that_of_the_unbroken_run(tmp_path: Path) -> None:
