@@ -2,7 +2,9 @@
 
 The bytes are proven against the seal, compressed, decompressed and compared beside the commits;
 then the committer publishes them, and only behind the directory sync the plain file goes. At every
-moment one of the two is whole, and a plain file counts before a compressed one.
+moment one of the two is whole, and a plain file counts before a compressed one. All of them have
+the same temporary name, so that the next opening finds what a kill left without a look at every
+name there is.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ def prepare(disk: files.Files, directory: str, number: int) -> bool:
     data = frames.compress(content)
     if not _comes_back(data, content):
         raise LineError("zstd", "it does not come back equal: the memory is not to be trusted")
-    publishing.write_tmp(disk, _compressed(directory, number) + paths.TMP, data)
+    publishing.write_tmp(disk, paths.join(directory, paths.COMPRESSING), data)
     return True
 
 
@@ -49,17 +51,13 @@ def _comes_back(data: bytes, content: bytes) -> bool:
 def publish(disk: files.Files, directory: str, number: int) -> None:
     """Put the prepared file in the place of the plain one, which a prune may have taken."""
     path = paths.join(directory, paths.segment(number))
-    compressed = _compressed(directory, number)
+    tmp = paths.join(directory, paths.COMPRESSING)
     if not publishing.exists(disk, path):
-        publishing.discard(disk, compressed + paths.TMP)
+        publishing.discard(disk, tmp)
         return
-    disk.replace(compressed + paths.TMP, compressed)
+    disk.replace(tmp, paths.join(directory, paths.segment(number, compressed=True)))
     disk.sync_dir(directory)
     disk.unlink(path)
-
-
-def _compressed(directory: str, number: int) -> str:
-    return paths.join(directory, paths.segment(number, compressed=True))
 
 
 class Compressor:

@@ -8,6 +8,7 @@ quarantine/                   bytes that recovery or repair set aside
 workers/                      one locked file for each live writer that shares the session
 blobs/<hash>                  large values, named by what they hash to
 <name>.tmp                    a file being published
+events.jsonl.zst.tmp          a segment being compressed, whichever it is
 snapshot.json.zst.<id>.tmp    the same, for a worker
 blobs/<hash>.<id>.tmp         the same, for a blob
 """
@@ -28,6 +29,7 @@ WORKERS = "workers"
 BLOBS = "blobs"
 SCRATCH = "import.tmp"
 TMP = ".tmp"
+COMPRESSING = "events.jsonl.zst.tmp"
 
 MAX_SEGMENT = 10**15
 """Segment numbers stay below this, so a hostile name cannot start an endless search."""
@@ -59,6 +61,7 @@ _FIXED = {
     QUARANTINE: "quarantine",
     WORKERS: "workers",
     BLOBS: "blobs",
+    COMPRESSING: "tmp",
 }
 
 

@@ -33,13 +33,14 @@ class Unsealed(msgspec.Struct, frozen=True, kw_only=True):
 def leftovers(disk: files.Files, directory: str, next_segment: int) -> None:
     """Remove temporary files of a writer that stopped while it published. They were never read."""
     for name in (
-        paths.META,
-        paths.SNAPSHOT,
-        paths.segment(max(1, next_segment - 1)),
-        paths.segment(next_segment),
+        paths.META + paths.TMP,
+        paths.SNAPSHOT + paths.TMP,
+        paths.segment(max(1, next_segment - 1)) + paths.TMP,
+        paths.segment(next_segment) + paths.TMP,
+        paths.COMPRESSING,
     ):
         try:
-            disk.unlink(paths.join(directory, name) + paths.TMP)
+            disk.unlink(paths.join(directory, name))
         except FileNotFoundError:
             continue
 

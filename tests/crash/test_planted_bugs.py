@@ -147,7 +147,7 @@ def _plain_goes_before_the_compressed_is_named() -> AbstractContextManager[Any]:
     def publish(disk: Any, directory: str, number: int) -> None:
         plain = paths.join(directory, paths.segment(number))
         compressed = paths.join(directory, paths.segment(number, compressed=True))
-        disk.replace(compressed + paths.TMP, compressed)
+        disk.replace(paths.join(directory, paths.COMPRESSING), compressed)
         disk.unlink(plain)
         disk.sync_dir(directory)
 

@@ -173,7 +173,8 @@ def test_t5_first_event_after_a_torn_tail_is_there_at_the_next_open(tmp_path, pr
 
 
 @pytest.mark.parametrize(
-    "name", ["meta.json.tmp", "snapshot.json.zst.tmp", "events_0002.jsonl.tmp"]
+    "name",
+    ["meta.json.tmp", "snapshot.json.zst.tmp", "events_0002.jsonl.tmp", "events.jsonl.zst.tmp"],
 )
 def test_t8_temporary_file_is_ignored_by_readers_and_removed_by_a_writer(tmp_path, name):
     path = make_session(tmp_path / "s1")

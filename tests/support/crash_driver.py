@@ -601,6 +601,8 @@ def kind_of(path: str) -> str:
         return "building"
     if os.path.basename(directory) == paths.QUARANTINE:
         return "quarantined" + (".tmp" if name.endswith(paths.TMP) else "")
+    if name == paths.COMPRESSING:
+        return "segment.tmp"
     if name.endswith(paths.TMP):
         return paths.parse(name[: -len(paths.TMP)]).kind + ".tmp"
     return paths.parse(name).kind

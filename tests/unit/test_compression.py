@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from durasess import Engine, EventRejectedError
-from durasess.engine import compression, files, frames
+from durasess.engine import compression, files, frames, paths
 from durasess.engine.files import RealFiles
 from durasess.engine.types import LineError
 from durasess.engine.verify import verify
@@ -45,7 +45,8 @@ def test_a_segment_comes_back_from_zstd(tmp_path: Path) -> None:
     path = make_segments(tmp_path / "s1", 2)
     plain = segment_path(path, 1).read_bytes()
     assert compression.prepare(RealFiles(), path, 1)
-    assert names(path)[:2] == ["events_0001.jsonl", "events_0001.jsonl.zst.tmp"]
+    assert names(path) == ["events_0001.jsonl", "events_0002.jsonl"]
+    assert (Path(path) / paths.COMPRESSING).exists()
     compression.publish(RealFiles(), path, 1)
     assert names(path) == ["events_0001.jsonl.zst", "events_0002.jsonl"]
     stored = (Path(path) / "events_0001.jsonl.zst").read_bytes()
@@ -77,12 +78,28 @@ def test_memory_that_is_not_to_be_trusted_is_noticed(
     assert names(path) == ["events_0001.jsonl"]
 
 
+def test_what_a_kill_left_half_compressed_goes_with_the_next_opening(tmp_path: Path) -> None:
+    path = make_segments(tmp_path / "s1", 2)
+    left = Path(path) / paths.COMPRESSING
+    assert compression.prepare(RealFiles(), path, 1)
+    assert state_of(path) == [1, 2, 3, 4]
+    assert left.exists(), "a reader removes nothing"
+    open_inline(path).close()
+    assert not left.exists()
+    assert names(path) == ["events_0001.jsonl", "events_0002.jsonl"]
+    left.write_bytes(b"half")
+    assert compression.prepare(RealFiles(), path, 2)
+    compression.publish(RealFiles(), path, 2)
+    assert names(path) == ["events_0001.jsonl", "events_0002.jsonl.zst"]
+
+
 def test_a_segment_that_went_meanwhile_stays_gone(tmp_path: Path) -> None:
     path = make_segments(tmp_path / "s1", 2)
     compression.prepare(RealFiles(), path, 1)
     segment_path(path, 1).unlink()
     compression.publish(RealFiles(), path, 1)
     assert names(path) == ["events_0002.jsonl"]
+    assert not (Path(path) / paths.COMPRESSING).exists()
     assert not compression.prepare(RealFiles(), path, 1)
 
 
