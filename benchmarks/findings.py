@@ -63,7 +63,7 @@ class Sizes:
     written: tuple[int, ...] = (1_000, 10_000)
     written_alone: int = 100_000
     stall: int = 10_000
-    sessions: tuple[int, ...] = (1_000, 10_000)
+    sessions: tuple[int, ...] = (1_000, 5_000, 10_000)
     imports: int = 11
     foreign_bytes: int = 50_000_000
 

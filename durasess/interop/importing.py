@@ -14,12 +14,14 @@ from durasess.engine import codec
 from durasess.engine.files import RealFiles
 from durasess.engine.scratch import Scratch
 from durasess.errors import DurasessError, EventRejectedError, StorageError
+from durasess.interop import apart
 from durasess.interop.decoding import Decoding
 from durasess.interop.formats import IMPORTERS
 from durasess.interop.importer import Identity, Importer
-from durasess.interop.recording import Position, Recording, position_of
-from durasess.interop.source import ForeignFile, Progress, Source, prefix, raw_lines
-from durasess.interop.tally import ImportReport, Tally
+from durasess.interop.reading import Terms, record
+from durasess.interop.recording import Position, position_of
+from durasess.interop.source import ForeignFile, Progress, prefix, raw_lines
+from durasess.interop.tally import ImportReport
 from durasess.session.core import Core
 from durasess.store.store import Store
 
@@ -147,69 +149,27 @@ def _import(
             report.uncertain = _uncertain(core)
         if report.conflict or (before is not None and _is_unchanged(before, there, report)):
             return report
-        tally = Tally(report)
-        decoding = Decoding(options.mask)
-        recording = Recording(
-            core.engine,
-            importer.name,
+        terms = Terms(
+            identity=identity,
+            source=file.path,
+            parent=session_id_for(importer, identity.parent) if identity.parent else "",
+            custom_version=options.custom.version,
             blob_bytes=options.blob_bytes,
-            reducers=core.custom.reducers,
-            tally=tally,
-            decoding=decoding,
-            scratch=scratch,
+            reducers=list(core.custom.reducers),
         )
-        if before is None:
-            parent = session_id_for(importer, identity.parent) if identity.parent else ""
-            recording.begin(identity, custom_version=options.custom.version, parent=parent)
-        ends = frozenset(before.ends if before is not None else ())
-        source = Source(file, decoding, ends, scratch)
-        with codec.bulk():
-            _read(source, importer, recording, before, report)
+        is_apart = before is None and apart.is_worth_it(file, importer, options.mask)
+        if not is_apart or not apart.record(
+            core.engine, file, importer, terms, options.mask, report
+        ):
+            record(
+                core.engine, file, importer, terms, Decoding(options.mask), scratch, report, before
+            )
         core.engine.flush()
         report.uncertain = _uncertain(core)
         return report
     finally:
         scratch.close()
         core.engine.close()
-
-
-def _read(
-    source: Source,
-    importer: Importer,
-    recording: Recording,
-    before: Position | None,
-    report: ImportReport,
-) -> None:
-    known = before.mapped if before is not None else 0
-    ends = set(before.ends if before is not None else ())
-    count = 0
-
-    def position() -> Position:
-        return Position(
-            format=importer.name,
-            source=report.path,
-            mapped=count,
-            lines=source.number,
-            bytes=source.bytes,
-            digest=source.digest(),
-            ends=sorted(ends),
-            is_complete=source.is_at_end and not source.problem,
-        )
-
-    for mapped in importer.read(source):
-        count += 1
-        if source.is_at_end:
-            ends.add(source.number)
-        if count <= known:
-            report.skipped += 0 if mapped.again else 1
-            continue
-        recording.take(mapped)
-        if recording.is_full:
-            recording.write(position())
-    if not recording.is_empty or before is None or before.bytes != source.bytes:
-        recording.write(position())
-    report.bytes, report.torn, report.blank = source.bytes, source.torn, source.blank
-    report.problem = source.problem
 
 
 def _conflict(core: Core, before: Position | None, there: tuple[str, bool]) -> str:

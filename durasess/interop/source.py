@@ -37,14 +37,24 @@ class ForeignFile:
         self._on_progress = on_progress
         self.path = path
         try:
-            self._fd, self.path = _open(disk, path)
-            self.size = disk.fstat(self._fd).size
+            self.fd, self.path = _open(disk, path)
+            self.size = disk.fstat(self.fd).size
         except OSError as error:
             raise StorageError(
                 f"{path} cannot be read: {error}. Nothing was imported.",
                 path=path,
                 errno=error.errno,
             ) from error
+
+    @classmethod
+    def opened(
+        cls, disk: Files, fd: int, path: str, size: int, on_progress: Progress | None
+    ) -> ForeignFile:
+        """One that another process opened, as it was there."""
+        file = cls.__new__(cls)
+        file._disk, file._on_progress = disk, on_progress
+        file.fd, file.path, file.size = fd, path, size
+        return file
 
     @property
     def is_compressed(self) -> bool:
@@ -53,7 +63,7 @@ class ForeignFile:
 
     def close(self) -> None:
         """Let go of it."""
-        self._disk.close(self._fd)
+        self._disk.close(self.fd)
 
     def chunks(self) -> Iterator[bytes]:
         """Its content from the beginning. StorageError when it cannot be read."""
@@ -73,17 +83,21 @@ class ForeignFile:
     def _stored(self) -> Iterator[bytes]:
         offset = 0
         while offset < self.size:
-            data = self._disk.read_at(self._fd, min(CHUNK, self.size - offset), offset)
+            data = self._disk.read_at(self.fd, min(CHUNK, self.size - offset), offset)
             if not data:
                 return
             offset += len(data)
-            if self._on_progress is not None:
-                self._on_progress(len(data))
+            self.progressed(len(data))
             yield data
+
+    def progressed(self, size: int) -> None:
+        """So many more bytes of it were read."""
+        if self._on_progress is not None:
+            self._on_progress(size)
 
     def read(self, offset: int, size: int) -> bytes:
         """Some bytes of a plain file."""
-        return self._disk.read_at(self._fd, size, offset)
+        return self._disk.read_at(self.fd, size, offset)
 
 
 def blocks(file: ForeignFile) -> Iterator[tuple[bytes, bool]]:

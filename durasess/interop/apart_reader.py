@@ -1,0 +1,110 @@
+"""The process that reads a foreign file for another one, which writes (apart.py)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+
+import msgspec
+
+from durasess.engine import codec
+from durasess.engine.admission import Prepared
+from durasess.engine.blobs import HASH_BYTES
+from durasess.engine.drafting import Drafting, Encoded
+from durasess.engine.files import RealFiles
+from durasess.engine.scratch import Scratch
+from durasess.engine.types import Event
+from durasess.errors import DurasessError
+from durasess.interop.apart import BATCH, BLOB, HELLO, REFUSED, REPORT, Orders, Refusal, Row, Rows
+from durasess.interop.decoding import Decoding
+from durasess.interop.formats import IMPORTERS
+from durasess.interop.reading import record
+from durasess.interop.source import ForeignFile
+from durasess.interop.tally import ImportReport
+from durasess.session.masking import mask_secrets
+
+
+class Outlet:
+    """A log that is written by the other process, into a new session."""
+
+    last_seq = 0
+
+    def __init__(self, outgoing: Connection) -> None:
+        self._outgoing = outgoing
+        self._drafting = Drafting()
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._lengths: list[int] = []
+        self._read = 0
+
+    def events(self) -> Iterator[Event]:
+        """None are there."""
+        return iter(())
+
+    def prepared(self, one: Encoded) -> Prepared:
+        """As the engine makes it ready."""
+        ready = self._drafting.encoded(one)
+        self._lengths.append(len(one.data))
+        return ready
+
+    def append_prepared(self, events: list[Prepared]) -> None:
+        """Hand a batch over."""
+        rows = [
+            Row(
+                one.draft.type,
+                one.draft.run_id,
+                one.draft.call_id,
+                one.draft.event_id,
+                one.body,
+                length,
+            )
+            for one, length in zip(events, self._lengths, strict=True)
+        ]
+        self._lengths.clear()
+        self.send(BATCH, self._encode(Rows(self._read, rows)))
+        self._read = 0
+
+    def put_blob(self, data: bytes) -> str:
+        """Hand a value over that is stored out of line, before the event that names it."""
+        self.send(BLOB, data)
+        return codec.digest(data, size=HASH_BYTES)
+
+    def progressed(self, size: int) -> None:
+        """So many more bytes of the file were read."""
+        self._read += size
+
+    def send(self, kind: int, content: bytes) -> None:
+        """A message. OSError when nobody is there to take it."""
+        self._outgoing.send_bytes(bytes((kind,)) + content)
+
+
+def main(giving: int) -> None:
+    """Read what the orders on the standard input name; write to descriptor `giving`."""
+    with Connection(giving, readable=False) as outgoing:
+        outlet = Outlet(outgoing)
+        orders = codec.typed(sys.stdin.buffer.read(), Orders)
+        outlet.send(HELLO, b"")
+        try:
+            content = codec.encode(_read(outlet, orders))
+        except DurasessError as error:
+            path = os.fsdecode(bytes.fromhex(orders.path))
+            refusal = Refusal(str(error), path, getattr(error, "errno", None))
+            outlet.send(REFUSED, codec.encode(refusal))
+        else:
+            outlet.send(REPORT, content)
+
+
+def _read(outlet: Outlet, orders: Orders) -> ImportReport:
+    path, directory = (os.fsdecode(bytes.fromhex(one)) for one in (orders.path, orders.directory))
+    disk = RealFiles()
+    file = ForeignFile.opened(disk, orders.fd, path, orders.size, outlet.progressed)
+    importer = IMPORTERS[orders.format]
+    report = ImportReport(path=path, format=orders.format)
+    scratch = Scratch(disk, directory)
+    try:
+        decoding = Decoding(mask_secrets if orders.is_masked else None)
+        record(outlet, file, importer, orders.terms, decoding, scratch, report)
+    finally:
+        scratch.close()
+    return report
