@@ -183,3 +183,27 @@ def test_bytes_behind_or_missing_from_a_skippable_frame_are_refused() -> None:
     data = frames.skippable(b"abc")
     assert refused(frames.unskippable, data + b"\n").rule == "trailer"
     assert refused(frames.unskippable, data[:-1]).rule == "trailer"
+
+
+# decompressed: what another program wrote
+
+
+def told(*chunks: bytes) -> bytes:
+    return b"".join(frames.decompressed(iter(chunks)))
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_stream_of_frames_is_read_in_whatever_pieces_it_comes(size: int) -> None:
+    plain = zstandard.ZstdCompressor(write_checksum=False, write_content_size=False)
+    data = FRAME + plain.compress(b"more") + FRAME
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    assert told(*pieces) == DOCUMENT + b"more" + DOCUMENT
+    assert told() == b""
+
+
+def test_stream_that_is_no_zstd_or_is_cut_short_is_refused() -> None:
+    with pytest.raises(LineError, match="not zstd"):
+        told(b"no zstd at all, and long enough to see that")
+    for cut in (1, 5):
+        with pytest.raises(LineError, match="cut short"):
+            told(FRAME, FRAME[:-cut])

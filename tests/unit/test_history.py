@@ -10,8 +10,10 @@ from durasess.engine.fold import Fold
 from tests.support.sessions import (
     claims_of,
     collect,
+    drop_line,
     make_segments,
     make_snapshots,
+    make_unclean,
     open_inline,
     replace_line,
     segment_path,
@@ -111,6 +113,29 @@ def test_old_events_are_migrated(path):
     fold = Fold(initial=list, apply=collect, schema_version=2, migrations={1: tenfold})
     found = history.events(RealFiles(), claims_of(path), fold, after=6, through=8, on_damage=None)
     assert [event.data for event in found] == [70, 80]
+
+
+def test_log_that_ends_before_what_is_known_is_damage(tmp_path):
+    path = make_unclean(tmp_path / "s1", 3, preallocate=0)
+    drop_line(segment_path(path), -1)
+    with pytest.raises(CorruptionError, match="seq 3"):
+        seqs(path, through=3)
+
+
+def test_session_without_events_has_no_history(tmp_path):
+    open_inline(tmp_path / "s1").close()
+    assert seqs(tmp_path / "s1") == []
+
+
+def test_history_that_was_pruned_whole_says_from_where_there_will_be_some(tmp_path):
+    path = make_snapshots(tmp_path / "s1", 4)
+    with open_inline(path) as engine:
+        engine.prune()
+    for file in (tmp_path / "s1").glob("events_*"):
+        file.unlink()
+    (tmp_path / "s1" / "snapshot.prev.json.zst").unlink()
+    with pytest.raises(ValueError, match=r"Ask for after=4\."):
+        seqs(path, through=4)
 
 
 # where to begin
