@@ -22,7 +22,7 @@ def fold(state: dict[str, Any], event: Event) -> None:
     state["recent"] = [*state["recent"][-19:], {"seq": event.seq, "data": event.data}]
 
 
-def open_engine(directory: Path, **options: Any) -> Engine:
+def open_engine(directory: Path | str, **options: Any) -> Engine:
     """An engine with that state."""
     return Engine.open(directory, initial=initial, apply=fold, **options)
 
