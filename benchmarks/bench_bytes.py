@@ -68,13 +68,17 @@ def measured(directory: Path, histories: Histories, sizes: Sizes) -> Findings:
             written_bytes, kept = cells[peer.name, count]
             cells[peer.name, count] = (written_bytes / payload, kept / payload)
     most = max(counts)
+    figures = {"written": cells[OWN, most][0], "on_disk": cells[OWN, most][1]}
+    sent, bare = device[OWN, most], device[BARE, most]
+    if sent and bare:
+        figures["device_bare"] = sent / bare
     return Findings(
         [
             _table(cells, counts),
             _device_table(device, counts),
             _parts(directory, max(sizes.written)),
         ],
-        {"written": cells[OWN, most][0], "on_disk": cells[OWN, most][1]},
+        figures,
         [_picture(histories, sizes)],
     )
 

@@ -77,6 +77,7 @@ TARGETS = (
     Target("stall_ms", "longest append while snapshots are taken", 20, unit=" ms"),
     Target("stall_long_ms", "the same behind the longest history", 20, unit=" ms"),
     Target("written", "bytes written for each byte of payload, filler included", 2),
+    Target("device_bare", "bytes that the disk was sent: to bare write + fdatasync", 1),
     Target("on_disk", "bytes on disk for each byte of payload", 0.4),
     Target("list", "the newest 50 of all sessions: time to scandir + msgspec", 2),
     Target("list_s", "all sessions listed, the longest store", 0.3, unit=" s"),
