@@ -241,8 +241,8 @@ def test_rich_outside_the_command_is_found(code: str) -> None:
 
 def test_portalocker_is_imported_in_one_module_and_late() -> None:
     late = "def _f():\n    import portalocker"
-    assert rules("durasess/engine/files.py", late) == []
-    assert rules("durasess/engine/files.py", "import portalocker") == ["dependency"]
+    assert rules("durasess/engine/flock.py", late) == []
+    assert rules("durasess/engine/flock.py", "import portalocker") == ["dependency"]
     assert rules("durasess/engine/lock.py", late) == ["dependency"]
 
 

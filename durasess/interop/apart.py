@@ -93,10 +93,16 @@ def is_worth_it(file: ForeignFile, importer: Importer, mask: Mask | None) -> boo
         file.size >= LARGE
         and IMPORTERS.get(importer.name) is importer
         and (mask is None or mask is mask_secrets)
-        and bool(sys.executable)
+        and _is_python()
         and sys.platform != "win32"
         and _processors() > 1
     )
+
+
+def _is_python() -> bool:
+    """Whether what runs this is a Python by itself, and no program that Python was built into."""
+    name = os.path.basename(sys.executable or "").lower()
+    return name.startswith(("python", "pypy")) and not getattr(sys, "frozen", False)
 
 
 def _processors() -> int:

@@ -165,14 +165,30 @@ def test_program_s_own_mask_is_not_left_to_another_process(
     assert not started
 
 
-@pytest.mark.parametrize("executable", ["", "/nowhere/python", "/bin/false"])
+@pytest.mark.parametrize("executable", ["/nowhere/python", "python-that-fails"])
 def test_where_no_process_can_be_started_this_one_does_it(
     executable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "executable", executable)
+    failing = tmp_path / executable
+    if not executable.startswith("/"):
+        failing.symlink_to("/bin/false")
+    monkeypatch.setattr(sys, "executable", str(failing))
     path = write(tmp_path / "s.jsonl", [PI_HEADER, pi_user("a", None, "go")])
     report = import_file(Store(tmp_path / "store"), str(path))
     assert (report.lines, report.mapped, report.problem) == (2, 2, "")
+
+
+@pytest.mark.parametrize("executable", [None, "", "/opt/shop/bin/shop"])
+def test_program_that_python_was_built_into_is_not_started_again(
+    executable: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    started: list[subprocess.Popen[bytes]],
+) -> None:
+    monkeypatch.setattr(sys, "executable", executable)
+    path = write(tmp_path / "s.jsonl", [PI_HEADER, pi_user("a", None, "go")])
+    assert import_file(Store(tmp_path / "store"), str(path)).lines == 2
+    assert not started
 
 
 def test_process_that_is_killed_ends_the_import_and_the_next_one_goes_on(
