@@ -246,7 +246,8 @@ class ThreadScheduler:
     def _run_rest(self) -> None:
         """Whoever puts after the end, and the end itself, take what is there: between them nothing
         is left waiting."""
-        while self._run is not None:
+        assert self._run is not None
+        while True:
             try:
                 ticket = self._waiting.get_nowait()
             except queue.Empty:

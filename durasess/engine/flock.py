@@ -46,7 +46,7 @@ def _cause(error: Exception) -> OSError:
     return cause if isinstance(cause, OSError) else OSError(errno.ENOLCK, str(error))
 
 
-if sys.platform == "win32":
+if sys.platform == "win32":  # pragma: no cover - the tests run on POSIX
     lock, unlock = portable_lock, portable_unlock
 else:
     # What portalocker does here too, at a sixth of its price: this is on the path of each turn.

@@ -132,8 +132,11 @@ class SharedLog(Log):
 
         LineError when it does not lead there.
         """
-        for batch in self._plain_batches() or self._scan_on().batches():
-            if batch[-1].seq > self.place.seq:
+        plain = self._plain_batches()
+        scan = None if plain else self._scan_on()
+        for batch in plain if scan is None else scan.batches():
+            # A scan goes on behind damage; a state must not.
+            if (scan is not None and scan.damage) or batch[-1].seq > self.place.seq:
                 break
             self._take(batch)
             yield self._header.schema_version, batch

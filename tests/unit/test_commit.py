@@ -487,3 +487,13 @@ def test_cancelled_append_of_an_engine_is_withdrawn_or_written(tmp_path):
         assert [receipt.seq for receipt in outcomes if not isinstance(receipt, BaseException)] == [
             engine.state.index(n) + 1 for n in kept
         ]
+
+
+def test_inline_scheduler_that_was_not_started_runs_nothing():
+    """As when an open is interrupted before."""
+    scheduler = InlineScheduler()
+    ticket = Ticket(lambda: 1)
+    scheduler.submit(ticket)
+    scheduler.stop()
+    assert not ticket.is_settled and not scheduler.is_committing()
+    assert not scheduler.expects_more() and list(scheduler.more()) == []

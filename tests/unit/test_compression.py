@@ -294,3 +294,25 @@ def test_thread_that_cannot_be_started_costs_nothing(
     engine.snapshot()
     engine.close()
     assert names(path)[0] == "events_0001.jsonl.zst"
+
+
+def test_job_that_was_given_up_is_not_finished_again(tmp_path: Path) -> None:
+    """Its thread was taken for lost, and then comes back."""
+    engine = with_snapshots(tmp_path / "s1", 2)
+    compressor = engine._writer._snapshots._compressor
+    job = compressor.under_way()
+    assert job is not None
+    compressor._finish(job, None, MemoryError("lost"))
+    before = names(tmp_path / "s1")
+    compressor._finish(job, 1, None)
+    assert names(tmp_path / "s1") == before
+    assert len(engine.notices) == 1
+    engine.close()
+
+
+def test_nothing_below_the_first_segment_is_compressed(tmp_path: Path) -> None:
+    engine = open_inline(tmp_path / "s1")
+    compressor = engine._writer._snapshots._compressor
+    compressor.begin(1)
+    assert compressor.under_way() is None and not engine._scheduler.background_jobs
+    engine.close()

@@ -146,3 +146,15 @@ def test_unlock_that_fails_raises_what_the_system_said(two: tuple[int, int]) -> 
     with pytest.raises(OSError) as caught:
         disk.unlock(two[0])
     assert caught.value.errno == errno.EBADF
+
+
+def test_portable_unlock_that_fails_raises_what_the_system_said(
+    two: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unlock(fd: int) -> None:
+        raise portalocker.LockException(OSError(errno.EIO, "no locks"))
+
+    monkeypatch.setattr(portalocker, "unlock", unlock)
+    with pytest.raises(OSError, match="no locks") as caught:
+        flock.portable_unlock(two[0])
+    assert caught.value.errno == errno.EIO

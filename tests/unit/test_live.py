@@ -176,3 +176,12 @@ def test_restart_takes_what_a_new_recovery_found_and_wakes_the_followers(case):
     assert list(case.live.event_ids) == ["e1", "e2", "e3", "e4", "e5"]
     assert case.feed._arrived.is_set()
     assert case.offered() == [], "they read what they missed from disk"
+
+
+def test_line_that_is_no_event_ends_the_handle_and_names_the_seq(case):
+    """Its crc agrees, so another program wrote it on purpose."""
+    line = case.batch(3).lines[0].replace(b',"data":3', b"")[:-1]
+    with pytest.raises(SessionFailedError, match="is no event") as caught:
+        case.live.take([Record(0, line, 3, None, 7)], 1)
+    assert caught.value.seq == 3
+    assert (case.live.state, case.live.place.seq) == ([1, 2], 2)

@@ -509,3 +509,11 @@ def test_anchor_that_the_system_cannot_read_is_an_error() -> None:
         lock.read_anchor(disk, DIRECTORY, SESSION)
     assert caught.value.errno == errno.EIO
     assert disk.descriptors == {}
+
+
+def test_session_that_several_share_is_refused_to_an_owner_with_their_number() -> None:
+    disk = SimFiles.from_tree({DIRECTORY: None})
+    here = lock.whoami("2026-11-29T10:00:00.000000Z")
+    holders = [here, here, None]
+    error = lock.owned_error(disk, DIRECTORY, holders)
+    assert f"{here} and 2 more that share it" in str(error)

@@ -5,6 +5,7 @@ import errno
 import pytest
 
 from durasess.engine import codec, lock, segment
+from durasess.engine.records import Place
 from durasess.engine.scan import Scan
 from durasess.engine.shared_log import SharedLog
 from durasess.engine.types import LineError
@@ -18,6 +19,7 @@ from tests.support.lines import (
     SegmentBytes,
     batch,
     filled,
+    line,
     place_after,
     segment_path,
 )
@@ -454,3 +456,21 @@ def test_lines_that_do_not_lead_to_the_place_that_was_reached_are_an_error(made)
 def test_log_without_an_active_segment_jumps_nowhere(made):
     log = log_on(SimFiles.from_tree({DIRECTORY: None}))
     assert not log.jump(anchor_at(log))
+
+
+@pytest.mark.parametrize("change", ["a broken line", "a seq too far", "the middle of a batch"])
+def test_damage_in_what_others_wrote_is_an_error_and_no_event_is_passed_over(made, change):
+    one, other = two_of_which_one_is_behind(made)
+    before, offset = other.place, other.offset
+    assert other.jump(anchor_at(one))
+    if change == "a broken line":
+        other._disk.write_at(other._fd, b"@", offset + 3)
+    elif change == "a seq too far":
+        lines = line(before, seq=before.seq + 4)
+        other._disk.write_at(other._fd, lines.ljust(other.offset - offset, TAB), offset)
+        other.place = place_after(lines, before)._replace(seq=before.seq + 4)
+        other.offset = offset + len(lines)
+    else:
+        other.place = Place(before.seq + 2, other.place.chain)
+    with pytest.raises(LineError, match="reading on led to"):
+        list(other.passed_batches())
