@@ -73,7 +73,8 @@ ENGINE_LEVELS = (
     frozenset(
         ["lock", "meta", "segment", "snapshot", "torn", "receipt", "quarantine", "feeds", "scratch"]
     ),
-    frozenset(["scan", "fold", "workers", "blobs", "newest", "sealed"]),
+    frozenset(["plain", "fold", "workers", "blobs", "newest", "sealed"]),
+    frozenset(["scan"]),
     frozenset(["survey", "ahead"]),
     frozenset(["walk"]),
     frozenset(

@@ -15,7 +15,8 @@ from durasess.cli.blocks import span
 from durasess.engine import codec, files, lock, paths, segment
 from durasess.engine.history import EVERYTHING
 from durasess.engine.records import Place, Record
-from durasess.engine.scan import Midway, Scan
+from durasess.engine.scan import Scan
+from durasess.engine.segment import Midway
 from durasess.engine.types import Event, LineError
 from durasess.errors import CorruptionError, DurasessError, FencedError, SessionNotFoundError
 from durasess.store import holders

@@ -144,27 +144,29 @@ def _fold_log(found: Recovered, walk: Walk, fold: Fold, writer: bool) -> None:
 def _fold_batch(found: Recovered, walk: Walk, fold: Fold, scan: Scan, batch: list[Record]) -> bool:
     """Whether the whole batch could be folded."""
     version = scan.header.schema_version if scan.header else 1
-    for record in batch:
-        try:
+    state, events = found.state, 0
+    try:
+        for record in batch:
             event = codec.event(record.line)
             remember(found.event_ids, record.line, event)
             if version < fold.schema_version:
                 event = migrated(event, version, fold)
-            found.state = fold.step(found.state, event)
-        except DurasessError:
-            raise
-        except LineError as error:
-            walk.damage.append(_at(scan, record, error.rule, error.reason))
-            return False
-        except Exception as error:
-            found.apply_error = error
-            reason = f"the program's apply raised {type(error).__name__}: {error}"
-            walk.damage.append(_at(scan, record, "apply", reason))
-            return False
-        found.place = Place(record.seq, record.crc)
-        found.tail_events += 1
-        found.tail_bytes += len(record.line) + 1
-    return True
+            state = fold.step(state, event)
+            events += 1
+    except DurasessError:
+        raise
+    except LineError as error:
+        walk.damage.append(_at(scan, record, error.rule, error.reason))
+    except Exception as error:
+        found.apply_error = error
+        reason = f"the program's apply raised {type(error).__name__}: {error}"
+        walk.damage.append(_at(scan, record, "apply", reason))
+    if events:
+        first, last = batch[0], batch[events - 1]
+        found.state, found.place = state, Place(last.seq, last.crc)
+        found.tail_events += events
+        found.tail_bytes += last.offset + len(last.line) + 1 - first.offset
+    return events == len(batch)
 
 
 def _at(scan: Scan, record: Record, rule: str, reason: str) -> Damage:

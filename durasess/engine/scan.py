@@ -6,27 +6,14 @@ Recovery, verify, inspect, repair and history all read through it, so they canno
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import msgspec
 
 from durasess.engine import codec, files, segment, torn
+from durasess.engine.plain import Run
 from durasess.engine.records import Place, Record
-from durasess.engine.segment import Header, Line, Seal, Source
+from durasess.engine.segment import Header, Line, Midway, Seal, Source
 from durasess.engine.types import BLANKS, FILLER, Damage, LineError, SegmentInfo, TornTail
-
-MAX_TORN_BYTES = 256 * 1024 * 1024
-"""One write is far smaller; a longer unreadable end is not read into memory to explain it."""
-
-
-class Midway(NamedTuple):
-    """Where an earlier pass over a segment ended, between two batches: byte `offset`, after
-    `events` events, with `digest` running over all bytes before."""
-
-    header: Header
-    offset: int
-    events: int
-    digest: codec.Hasher
 
 
 class Scan:
@@ -74,7 +61,15 @@ class Scan:
 
     def batches(self) -> Iterator[list[Record]]:
         """Whole batches in order; behind damage, single readable lines."""
-        for line in segment.lines(self._disk, self._source, self.end):
+        ahead = self._first_chunk() if self.end == 0 else b""
+        if self.end:
+            run = Run(self._disk, self._source, self.end, self.place, ahead)
+            for batch, raw in run.batches():
+                self._hash.update(raw)
+                self._advance(self.end + len(raw), batch)
+                yield batch
+            ahead = run.ahead
+        for line in segment.lines(self._disk, self._source, self.end, chunk=ahead):
             if line.offset == 0 and self._read_header(line):
                 continue
             found = self._read_line(line)
@@ -85,6 +80,17 @@ class Scan:
             if self.torn is not None:
                 return
         yield from ([record] for record in self._finish())
+
+    def _first_chunk(self) -> bytes:
+        """What is behind the header; all of it when that is not as a writer makes it."""
+        data = self._source.read_at(self._disk, min(segment.CHUNK, self._source.size), 0)
+        size = data.find(b"\n") + 1
+        try:
+            self._use_header(data[: max(0, size - 1)], size > 0)
+        except LineError:
+            return data
+        self.end = size
+        return data[size:]
 
     @property
     def number(self) -> int:
@@ -194,7 +200,7 @@ class Scan:
         if self._candidate is None:
             return []
         (line, candidate), self._candidate = self._candidate, None
-        before = None if text is None else _seq_before(text)
+        before = None if text is None else segment.seq_before(text)
         if before is not None and before < codec.head(candidate).seq:
             return []
         try:
@@ -213,20 +219,19 @@ class Scan:
             raise LineError(
                 "batch", f"the line ends a batch of {head.batch or 1} lines, but {count} are here"
             )
-        self._hash.update(text)
-        self._hash.update(b"\n")
         self._pending.append(Record(line.offset, text, head.seq, head.batch, crc))
         if head.batch == 0:
             return []
         batch, self._pending = self._pending, []
-        self._advance(line, batch[-1], count)
+        for record in batch:
+            self._hash.update(record.line + b"\n")
+        self._advance(line.end, batch)
         return batch
 
-    def _advance(self, line: Line, last: Record, count: int) -> None:
-        self.chain = last.crc
-        self.next_seq = last.seq + 1
-        self.events += count
-        self.end = line.offset + len(line.text) + 1
+    def _advance(self, end: int, batch: list[Record]) -> None:
+        self.chain, self.next_seq = batch[-1].crc, batch[-1].seq + 1
+        self.events += len(batch)
+        self.end = end
 
     def _read_behind_damage(
         self, line: Line, text: bytes, *, is_confirmed: bool = False
@@ -257,7 +262,7 @@ class Scan:
         proven = follows and self.header is not None
         self._close_gap(head.seq - 1)
         record = Record(line.offset, text, head.seq, head.batch, stored, proven)
-        self._advance(line, record, 1)
+        self._advance(line.end, [record])
         return [record]
 
     def _read_seal(self, text: bytes) -> None:
@@ -285,8 +290,8 @@ class Scan:
         if self.header is None and not self.damage:
             return self._damaged(0, "header", "empty, though a segment is made with its header")
         if self._pending and not (self._is_last and self._torn_at_end()):
-            count = len(self._pending)
-            return self._damaged(self.end, "batch", f"{count} lines of an unfinished batch")
+            reason = f"{len(self._pending)} lines of an unfinished batch"
+            return self._damaged(self.end, "batch", reason)
         if self.seal is None and not self._is_last and not self.damage:
             return self._damaged(self.end, "seal", "not sealed, though only the newest may be")
         return []
@@ -294,16 +299,13 @@ class Scan:
     def _torn_at_end(self) -> bool:
         """Whether all bytes after the last whole batch are what one cut write leaves."""
         size = self._source.size - self.end
-        if size > MAX_TORN_BYTES:
+        if size > torn.MAX_TORN_BYTES:
             return False
         rest = self._source.read_at(self._disk, size, self.end)
         verdict = torn.classify_end(rest, base=self.end, chain=self.chain, next_seq=self.next_seq)
         if verdict is None:
             return False
-        self.kept = [
-            Record(self.end + whole.at, whole.text, whole.seq, whole.batch, whole.crc)
-            for whole in verdict.whole
-        ]
+        self.kept = [Record(self.end + one[0], *one[1:]) for one in verdict.whole]
         self._pending.clear()
         self._behind = codec.hasher(rest)
         self.filler = len(rest) - len(rest.rstrip(FILLER))
@@ -352,13 +354,3 @@ class Scan:
             self.damage[-1] = msgspec.structs.replace(self.damage[-1], last_seq=last_seq)
         else:
             self.damage[-1] = msgspec.structs.replace(self.damage[-1], first_seq=None)
-
-
-def _seq_before(text: bytes) -> int | None:
-    """The seq that the line before an event or a seal must have; None when this is neither."""
-    try:
-        if codec.is_event(text):
-            return codec.head(text).seq - 1
-        return segment.parse_seal(text).last_seq
-    except LineError:
-        return None

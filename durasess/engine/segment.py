@@ -14,7 +14,9 @@ from durasess.engine import codec, files, frames, paths, publishing
 from durasess.engine.types import FORMAT, LineError
 from durasess.errors import FormatVersionError
 
-_CHUNK = 1024 * 1024
+CHUNK = 1024 * 1024
+"""Bytes that are read at once."""
+
 _FIRST_CHUNK = 4096
 """Of a segment of which only the header is wanted."""
 
@@ -64,6 +66,16 @@ class Source(NamedTuple):
         if self.content is not None:
             return self.content[offset : offset + size]
         return disk.read_at(self.fd, size, offset)
+
+
+class Midway(NamedTuple):
+    """Where an earlier pass over a segment ended, between two batches: byte `offset`, after
+    `events` events, with `digest` running over all bytes before."""
+
+    header: Header
+    offset: int
+    events: int
+    digest: codec.Hasher
 
 
 def header_line(header: Header) -> bytes:
@@ -122,16 +134,27 @@ class Line(NamedTuple):
     text: bytes
     ended: bool
 
+    @property
+    def end(self) -> int:
+        """The byte behind it and its line feed."""
+        return self.offset + len(self.text) + 1
+
 
 def lines(
-    disk: files.Files, source: Source, start: int = 0, *, chunk_bytes: int | None = None
+    disk: files.Files,
+    source: Source,
+    start: int = 0,
+    *,
+    chunk_bytes: int | None = None,
+    chunk: bytes = b"",
 ) -> Iterator[Line]:
-    """The lines from byte `start`, split at line feeds only (R18), in bounded memory."""
+    """The lines from byte `start`, split at line feeds only (R18), in bounded memory; `chunk` was
+    read there already."""
     offset = at = start
-    most = chunk_bytes or _CHUNK
+    most = chunk_bytes or CHUNK
     parts: list[bytes] = []
     while at < source.size:
-        chunk = source.read_at(disk, min(most, source.size - at), at)
+        chunk = chunk or source.read_at(disk, min(most, source.size - at), at)
         if not chunk:
             break
         at += len(chunk)
@@ -144,6 +167,7 @@ def lines(
             offset += len(text) + 1
         if pieces[-1]:
             parts.append(pieces[-1])
+        chunk = b""
     if parts:
         yield Line(offset, b"".join(parts), False)
 
@@ -177,6 +201,14 @@ def parse_seal(line: bytes) -> Seal:
     """The fields of a seal line; checking its crc needs the chain."""
     seal: Seal = codec.converted(codec.control(line), Seal, "seal")
     return seal
+
+
+def seq_before(text: bytes) -> int | None:
+    """The seq that the line before an event or a seal must have; None when this is neither."""
+    try:
+        return codec.head(text).seq - 1 if codec.is_event(text) else parse_seal(text).last_seq
+    except LineError:
+        return None
 
 
 def first_seq_of(disk: files.Files, directory: str, number: int) -> int | None:

@@ -13,7 +13,7 @@ import msgspec
 from durasess.engine import codec, files, paths, publishing, quarantine, segment, survey
 from durasess.engine.records import Place, Record
 from durasess.engine.scan import Scan
-from durasess.engine.types import FILLER, LineError
+from durasess.engine.types import FILLER
 from durasess.errors import CorruptionError, FencedError
 
 
@@ -88,27 +88,18 @@ def _keep_torn(disk: files.Files, directory: str, unsealed: Unsealed, data: byte
 
 
 def _whole_batches(unsealed: Unsealed, data: bytes) -> bytes:
-    """Header and whole batches, read again and checked again."""
+    """Header and whole batches, read again: the bytes that the scanner has checked."""
     content = data[: unsealed.scan.end]
     if unsealed.scan.edited:
         content = segment.without_edits(content)
-    content += b"".join(record.line + b"\n" for record in unsealed.kept)
-    chain = None
-    for line in content.split(b"\n")[:-1]:
-        if chain is None:
-            chain = codec.unhexed(segment.parse_header(line, unsealed.path).chain)
-        else:
-            chain = _checked(unsealed, line, chain)
-    if chain != unsealed.place.chain:
+    reached = unsealed.kept[-1].crc if unsealed.kept else unsealed.scan.chain
+    if codec.digest(content) != _digest(unsealed.scan) or reached != unsealed.place.chain:
         raise _changed(unsealed)
-    return content
+    return content + b"".join(record.line + b"\n" for record in unsealed.kept)
 
 
-def _checked(unsealed: Unsealed, line: bytes, chain: int) -> int:
-    try:
-        return codec.check(line, chain)
-    except LineError:
-        raise _changed(unsealed) from None
+def _digest(scan: Scan) -> str:
+    return scan.midway().digest.hexdigest()
 
 
 def _changed(unsealed: Unsealed) -> CorruptionError:
@@ -125,7 +116,7 @@ def _seal(unsealed: Unsealed, content: bytes) -> bytes:
             seal=unsealed.number,
             last_seq=unsealed.place.seq,
             events=unsealed.scan.events + len(unsealed.kept),
-            blake2b=codec.digest(content),
+            blake2b=codec.digest(content) if unsealed.kept else _digest(unsealed.scan),
         ),
         unsealed.place.chain,
     )

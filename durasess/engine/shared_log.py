@@ -14,7 +14,8 @@ from typing import Any
 from durasess.engine import codec, lock, paths, segment
 from durasess.engine.log import Log
 from durasess.engine.records import Place, Record
-from durasess.engine.scan import Midway, Scan
+from durasess.engine.scan import Scan
+from durasess.engine.segment import Midway
 from durasess.engine.types import FILLER, MAX_PREALLOCATE, LineError
 
 _FILLED = FILLER * MAX_PREALLOCATE

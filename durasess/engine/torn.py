@@ -19,6 +19,9 @@ _BLANK = re.compile(b"[\0\t]")
 _CRC = re.compile(rb',"crc":"[0-9a-f]{8}"\}')
 _SEAL = b'{"seal":'
 
+MAX_TORN_BYTES = 256 * 1024 * 1024
+"""One write is far smaller; a longer unreadable end is not read into memory to explain it."""
+
 
 class WholeLine(NamedTuple):
     """A checked event line inside the bytes looked at; `at` in bytes from their start."""

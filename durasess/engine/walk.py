@@ -14,6 +14,9 @@ from durasess.engine.records import Place, Record
 from durasess.engine.scan import Scan
 from durasess.engine.types import Damage, LineError, SegmentInfo, TornTail
 
+_NEVER = 1 << 62
+"""A seq that no log reaches."""
+
 
 class Walk:
     """Reads the log from a place to its end, segment by segment, through `Scan`.
@@ -35,6 +38,7 @@ class Walk:
         self._claims = claims
         self._first_number = number
         self._watch = watch
+        self._next_watched = min(watch, default=_NEVER)
         self.place = start
         self.watched: dict[int, int] = {}
         self.damage: list[Damage] = []
@@ -95,7 +99,7 @@ class Walk:
         )
         for batch in scan.batches():
             self._close_gap(scan)
-            if self._watch and not scan.damage:
+            if batch[-1].seq >= self._next_watched and not scan.damage:
                 self._note_watched(batch)
             yield scan, batch
         self._close_gap(scan)
@@ -110,6 +114,8 @@ class Walk:
         for record in batch:
             if record.seq in self._watch:
                 self.watched[record.seq] = record.crc
+        later = (seq for seq in self._watch if seq > batch[-1].seq)
+        self._next_watched = min(later, default=_NEVER)
 
     def _close_gap(self, scan: Scan) -> None:
         """Where the next segment begins tells how far the damage before it reached."""

@@ -366,7 +366,7 @@ def test_sealed_segment_cannot_be_torn() -> None:
 
 def test_end_too_large_for_one_write_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     made = three_batches()
-    monkeypatch.setattr(scan, "MAX_TORN_BYTES", 100)
+    monkeypatch.setattr(torn, "MAX_TORN_BYTES", 100)
     assert scanned(made.content + bytes(100)).scan.torn is not None
     assert_damage(made.content + bytes(101), "line feed", made.end)
 
@@ -395,7 +395,7 @@ def test_segment_of_header_and_filler_is_whole() -> None:
 
 
 def test_filler_longer_than_one_read_is_filler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segment, "_CHUNK", 100)
+    monkeypatch.setattr(segment, "CHUNK", 100)
     made = three_batches()
     seen = scanned(filled(made.content))
     assert (seen.scan.damage, seen.scan.torn, seen.scan.place) == ([], None, made.place)

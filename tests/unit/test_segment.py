@@ -226,7 +226,7 @@ def test_only_a_line_feed_ends_a_line() -> None:
 def test_lines_are_the_same_whatever_is_read_at_once(texts: list[bytes], chunk: int) -> None:
     content = b"\n".join(texts)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segment, "_CHUNK", chunk)
+        patch.setattr(segment, "CHUNK", chunk)
         found = lines_of(content)
     assert b"".join(line.text + b"\n" * line.ended for line in found) == content
     assert [line.offset for line in found] == [
@@ -252,7 +252,7 @@ def test_reads_are_bounded_however_long_the_segment_is(monkeypatch: pytest.Monke
         sizes.append(size)
         return read_at(fd, size, offset)
 
-    monkeypatch.setattr(segment, "_CHUNK", 10)
+    monkeypatch.setattr(segment, "CHUNK", 10)
     monkeypatch.setattr(disk, "read_at", reading)
     source = segment.open_source(disk, DIRECTORY, 1)
     assert list(segment.lines(disk, source)) == [(0, b"x" * 25, False)]
