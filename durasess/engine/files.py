@@ -22,6 +22,8 @@ FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
 _READ_CHUNK = 1 << 30
 _O_COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_O_READ = os.O_RDONLY | _O_COMMON | getattr(os, "O_NONBLOCK", 0)
+_O_WRITE = os.O_RDWR | _O_COMMON | getattr(os, "O_NONBLOCK", 0)
 _UNSUPPORTED = frozenset(
     code
     for code in (
@@ -64,8 +66,7 @@ class RealFiles(Files):
 
     def open(self, path: str, *, write: bool = False) -> int:
         """An existing file; never a directory, a device or a pipe, which could block or mislead."""
-        flags = (os.O_RDWR if write else os.O_RDONLY) | _O_COMMON | getattr(os, "O_NONBLOCK", 0)
-        fd = _above_stdio(os.open(path, flags))
+        fd = _above_stdio(os.open(path, _O_WRITE if write else _O_READ))
         try:
             if not stat_module.S_ISREG(os.fstat(fd).st_mode):
                 raise OSError(errno.EINVAL, "not a regular file", path)

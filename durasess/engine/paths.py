@@ -30,6 +30,7 @@ BLOBS = "blobs"
 SCRATCH = "import.tmp"
 TMP = ".tmp"
 COMPRESSING = "events.jsonl.zst.tmp"
+ZST = ".zst"
 
 MAX_SEGMENT = 10**15
 """Segment numbers stay below this, so a hostile name cannot start an endless search."""
@@ -69,7 +70,7 @@ def segment(number: int, *, compressed: bool = False) -> str:
     """The name of segment `number` (1, 2, 3 …): at least four digits, more when needed."""
     if not 1 <= number < MAX_SEGMENT:
         raise ValueError(f"segment number {number} is outside 1 to {MAX_SEGMENT - 1}")
-    return f"events_{number:04d}.jsonl" + (".zst" if compressed else "")
+    return f"events_{number:04d}.jsonl" + (ZST if compressed else "")
 
 
 def parse(name: str) -> FileName:

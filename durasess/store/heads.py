@@ -15,10 +15,11 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 _BOM = b"\xef\xbb\xbf"
 
 
-def problem(disk: Files, directory: str) -> str | None:
+def problem(disk: Files, directory: str, *, active: int = 0) -> str | None:
     """What is wrong with the newest snapshot's or the newest segment's beginning, None when nothing
-    is. OSError when the system cannot read one."""
-    return _snapshot(disk, directory) or _segment(disk, directory)
+    is. `active` is a segment that is there at least, 0 when that is not known. OSError when the
+    system cannot read one."""
+    return _snapshot(disk, directory) or _segment(disk, directory, active)
 
 
 def _snapshot(disk: Files, directory: str) -> str | None:
@@ -29,23 +30,34 @@ def _snapshot(disk: Files, directory: str) -> str | None:
     return f'{path} does not begin like a snapshot. Run "durasess verify {directory}"'
 
 
-def _segment(disk: Files, directory: str) -> str | None:
-    names = [(paths.parse(name), name) for name in disk.listdir(directory)]
-    segments = [(found.number, name) for found, name in names if found.kind == "segment"]
-    if not segments:
-        return None
-    number = max(segments)[0]
-    name = paths.segment(number)
-    compressed = name not in {one for _, one in segments}
-    if compressed:
-        name = paths.segment(number, compressed=True)
-    path = paths.join(directory, name)
-    head = _head(disk, path)
-    expected = _ZSTD if compressed else b'{"'
+def _segment(disk: Files, directory: str, active: int) -> str | None:
+    path, head = "", None
+    # A list asks this of thousands, so their directories are not read.
+    while 0 < active < paths.MAX_SEGMENT:
+        following = paths.join(directory, paths.segment(active))
+        found = _head(disk, following)
+        if found is None:
+            break
+        path, head, active = following, found, active + 1
+    if head is None:
+        path = _newest_segment(disk, directory)
+        head = _head(disk, path) if path else None
+    expected = _ZSTD if path.endswith(paths.ZST) else b'{"'
     # One of 0 bytes is what a crash may leave; the next open says so.
     if not head or head.removeprefix(_BOM).startswith(expected):
         return None
     return f'{path} does not begin like a segment. Run "durasess verify {directory}"'
+
+
+def _newest_segment(disk: Files, directory: str) -> str:
+    names = disk.listdir(directory)
+    number = max((paths.parse(name).number for name in names), default=0)
+    if number == 0:
+        return ""
+    name = paths.segment(number)
+    if name not in names:
+        name = paths.segment(number, compressed=True)
+    return paths.join(directory, name)
 
 
 def _head(disk: Files, path: str) -> bytes | None:

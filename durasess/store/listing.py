@@ -12,11 +12,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from durasess.engine import codec
 from durasess.engine.files import Files
 from durasess.errors import SessionNotFoundError, StorageError
 from durasess.session.workspace import same_place
 from durasess.store import families, heads, holders
-from durasess.store.rows import Row, row_of, rows, size_of
+from durasess.store.rows import Listed, Row, listed, listed_of, rows, size_of
 
 Sort = Literal["activity", "created", "title"]
 
@@ -68,19 +69,20 @@ def listing(
     total = 0
     marked: list[Row] = []
 
-    def fitting() -> Iterator[Row]:
+    def fitting() -> Iterator[Listed]:
         nonlocal total
-        for row in rows(disk, root):
-            if row.problem:
-                marked.append(row)
-            elif fits(row, wanted):
+        for found in listed(disk, root):
+            if found.row.problem:
+                marked.append(found.row)
+            elif fits(found.row, wanted):
                 total += 1
-                yield row
+                yield found
 
     choose = partial(_tree_page, disk, root) if tree else _page
-    page = choose(fitting(), key, descending=descending, limit=limit, offset=offset)
-    locks = holders.Listed() if any(map(_has_open_run, page)) else None
-    shown = tuple(_looked_at(disk, row, locks, with_sizes=with_sizes) for row in page)
+    with codec.bulk():
+        page = choose(fitting(), key, descending=descending, limit=limit, offset=offset)
+        locks = holders.Listed() if any(_has_open_run(one.row) for one in page) else None
+        shown = tuple(_looked_at(disk, one, locks, with_sizes=with_sizes) for one in page)
     found = shown if offset else (*shown, *sorted(marked, key=lambda row: row.session_id))
     return Listing(
         rows=found,
@@ -91,13 +93,13 @@ def listing(
 
 
 def _page(
-    found: Iterator[Row],
-    key: Callable[[Row], Any],
+    found: Iterator[Listed],
+    key: Callable[[Listed], Any],
     *,
     descending: bool,
     limit: int | None,
     offset: int,
-) -> list[Row]:
+) -> list[Listed]:
     if limit is None:
         return sorted(found, key=key, reverse=descending)[offset:]
     choose = heapq.nlargest if descending else heapq.nsmallest
@@ -107,30 +109,34 @@ def _page(
 def _tree_page(
     disk: Files,
     root: str,
-    found: Iterator[Row],
-    key: Callable[[Row], Any],
+    found: Iterator[Listed],
+    key: Callable[[Listed], Any],
     *,
     descending: bool,
     limit: int | None,
     offset: int,
-) -> list[Row]:
+) -> list[Listed]:
     """A page of the tree; its rows are read again, so that of the others only the ids are kept."""
-    members = (families.Member(key(row), row.session_id, row.parent) for row in found)
+    members = (families.Member(key(one), one.row.session_id, one.row.parent) for one in found)
     placed = families.ordered(members, descending=descending)
     end = None if limit is None else offset + limit
-    again = ((row_of(disk, root, one.session_id), one.depth) for one in placed[offset:end])
+    again = ((listed_of(disk, root, one.session_id), one.depth) for one in placed[offset:end])
     # One that is gone in this moment is gone from the list.
-    return [msgspec.structs.replace(row, depth=depth) for row, depth in again if row is not None]
+    return [
+        one._replace(row=msgspec.structs.replace(one.row, depth=depth))
+        for one, depth in again
+        if one is not None
+    ]
 
 
-def _key(sort: str) -> Callable[[Row], Any]:
+def _key(sort: str) -> Callable[[Listed], Any]:
     """The id makes the order of equals the same every time."""
     if sort == "activity":
-        return lambda row: (row.active_at, row.session_id)
+        return lambda one: (one.row.active_at, one.row.session_id)
     if sort == "created":
-        return lambda row: (row.created_at, row.session_id)
+        return lambda one: (one.row.created_at, one.row.session_id)
     if sort == "title":
-        return lambda row: (row.title.casefold(), row.session_id)
+        return lambda one: (one.row.title.casefold(), one.row.session_id)
     raise ValueError(f'sort is "activity", "created" or "title", not {sort!r}')
 
 
@@ -210,9 +216,10 @@ def moment(text: str | datetime.datetime | None) -> datetime.datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
 
 
-def _looked_at(disk: Files, row: Row, locks: holders.Listed | None, *, with_sizes: bool) -> Row:
+def _looked_at(disk: Files, one: Listed, locks: holders.Listed | None, *, with_sizes: bool) -> Row:
+    row = one.row
     try:
-        problem = heads.problem(disk, row.path) or row.problem
+        problem = heads.problem(disk, row.path, active=one.active) or row.problem
         size = size_of(disk, row.path) if with_sizes else None
     except OSError as error:
         problem, size = f"{error}", None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -61,9 +61,21 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
+class Listed(NamedTuple):
+    """A row, and the newest segment that its `meta.json` knows of; 0 for none."""
+
+    row: Row
+    active: int = 0
+
+
 def rows(disk: Files, root: str) -> Iterator[Row]:
     """A row for every session of the store, in no order. StorageError when the store itself cannot
     be read; none when it is not there."""
+    return (found.row for found in listed(disk, root))
+
+
+def listed(disk: Files, root: str) -> Iterator[Listed]:
+    """The same, each with its newest segment."""
     try:
         names = disk.listdir(root)
     except FileNotFoundError:
@@ -74,29 +86,36 @@ def rows(disk: Files, root: str) -> Iterator[Row]:
         ) from error
     for name in names:
         if paths.session_id_problem(name) is None:
-            found = row_of(disk, root, name)
+            found = listed_of(disk, root, name)
             if found is not None:
                 yield found
 
 
 def row_of(disk: Files, root: str, session_id: str) -> Row | None:
     """The row of one session; None for a name that is none of a session."""
+    found = listed_of(disk, root, session_id)
+    return None if found is None else found.row
+
+
+def listed_of(disk: Files, root: str, session_id: str) -> Listed | None:
+    """The same, with its newest segment."""
     path = paths.join(root, session_id)
     try:
         found = _meta(disk, path)
     except NotADirectoryError:
         return None
     except FileNotFoundError:
-        return _without_meta(disk, path, session_id)
+        marked = _without_meta(disk, path, session_id)
+        return None if marked is None else Listed(marked)
     except (OSError, DurasessError) as error:
-        return Row(session_id=session_id, path=path, problem=f"{error}")
+        problem = f"{error}"
     except LineError as error:
-        place = paths.join(path, paths.META)
-        return Row(session_id=session_id, path=path, problem=f"{place}: {error.reason}")
-    if found.session_id != session_id:
+        problem = f"{paths.join(path, paths.META)}: {error.reason}"
+    else:
+        if found.session_id == session_id:
+            return Listed(_row(found, session_id, path), found.active)
         problem = f"{paths.META} says the session is {found.session_id!r}. Rename the directory"
-        return Row(session_id=session_id, path=path, problem=problem)
-    return _row(found, session_id, path)
+    return Listed(Row(session_id=session_id, path=path, problem=problem))
 
 
 def required(disk: Files, root: str, session_id: str) -> Row:
@@ -126,7 +145,7 @@ def _meta(disk: Files, directory: str) -> meta.Meta:
     path = paths.join(directory, paths.META)
     fd = disk.open(path)
     try:
-        data = disk.read_at(fd, MAX_BYTES + 1, 0)
+        data = disk.read_at(fd, min(disk.size(fd), MAX_BYTES + 1), 0)
     finally:
         disk.close(fd)
     if len(data) > MAX_BYTES:
@@ -154,7 +173,7 @@ def _row(found: meta.Meta, session_id: str, path: str) -> Row:
     known = {
         name: value
         for name, value in (shown.items() if isinstance(shown, dict) else ())
-        if name in _SHOWN and isinstance(value, _SHOWN[name])
+        if type(value) is _SHOWN.get(name)
     }
     known.setdefault("created_at", found.created)
     known.setdefault("updated_at", found.updated)

@@ -51,7 +51,7 @@ def odd(content: bytes) -> Iterator[bytes]:
     lines = content.splitlines(keepends=True)
     for first in range(len(lines)):
         yield b"".join(lines[:first] + lines[first + 1 :])
-        yield b"".join(lines[:first] + [lines[first]] + lines[first:])
+        yield b"".join([*lines[:first], lines[first], *lines[first:]])
         for second in range(first + 1, len(lines)):
             swapped = list(lines)
             swapped[first], swapped[second] = swapped[second], swapped[first]

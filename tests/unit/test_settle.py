@@ -4,6 +4,7 @@ import errno
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from durasess import CorruptionError, FencedError
@@ -292,6 +293,13 @@ def test_bytes_that_read_differently_the_second_time_are_not_trusted(path):
     with pytest.raises(CorruptionError, match="differently the second time"):
         settle.copy_forward(FILES, path, unsealed)
     assert segment_path(path).read_bytes() == before
+
+
+def test_place_that_the_copied_bytes_do_not_lead_to_is_not_sealed(path):
+    unsealed = unsealed_of(path)
+    wrong = msgspec.structs.replace(unsealed, place=unsealed.place._replace(chain=7))
+    with pytest.raises(CorruptionError, match="differently the second time"):
+        settle.copy_forward(FILES, path, wrong)
 
 
 def test_other_events_that_are_valid_in_themselves_are_not_trusted(path):
