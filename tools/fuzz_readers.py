@@ -59,8 +59,8 @@ class Corpus(NamedTuple):
 
 def corpus(target: str) -> Corpus:
     """Made by the engine itself on a disk in memory, at every step of a small session."""
-    from durasess.engine.commit import InlineScheduler
     from durasess.engine.engine import Engine
+    from durasess.engine.scheduler import InlineScheduler
 
     if target in fuzz_sessions.TARGETS:
         return Corpus(*fuzz_sessions.corpus(target))
@@ -136,8 +136,8 @@ def with_checksums(data: bytes) -> bytes:
 def reader(target: str, found: Corpus) -> Callable[[bytes], bool]:
     """Reads a session whose file is these bytes, in every way there is; whether it was refused.
     Anything but a documented error goes on."""
-    from durasess.engine.commit import InlineScheduler
     from durasess.engine.engine import Engine
+    from durasess.engine.scheduler import InlineScheduler
     from durasess.engine.verify import verify
     from durasess.errors import DurasessError
 

@@ -162,7 +162,7 @@ def _with_state(data: bytes, state: bytes) -> bytes:
 
 
 def _opened(files: Any, mode: Any, *, create: bool = False) -> Any:
-    from durasess.engine.commit import InlineScheduler
+    from durasess.engine.scheduler import InlineScheduler
     from durasess.session.opening import open_core
     from durasess.session.options import SessionOptions
     from durasess.session.session import Session

@@ -39,8 +39,6 @@ LONGER_MODULES = {
     "durasess/engine/scan.py": 365,
     "durasess/engine/codec.py": 350,
     "durasess/engine/repair.py": 310,
-    # Tickets and the two places where they are worked off.
-    "durasess/engine/commit.py": 372,
 }
 VAGUE_MODULES = frozenset(["util", "utils", "helper", "helpers", "common", "misc"])
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
@@ -80,6 +78,7 @@ ENGINE_LEVELS = (
     frozenset(
         ["log", "recovery", "settle", "prune", "verify", "commit", "history", "create", "lifetime"]
     ),
+    frozenset(["scheduler"]),
     frozenset(
         ["repair", "branch", "ledger", "admission", "aftermath", "shared_log", "job", "turns"]
     ),
@@ -99,7 +98,7 @@ PATHS = "durasess/engine/paths.py"
 CODEC = "durasess/engine/codec.py"
 FLOCK = "durasess/engine/flock.py"
 FRAMES = "durasess/engine/frames.py"
-COMMIT = "durasess/engine/commit.py"
+SCHEDULER = "durasess/engine/scheduler.py"
 ENGINE = "durasess/engine/engine.py"
 STORE = "durasess/store/store.py"
 IDS = "durasess/store/ids.py"
@@ -164,7 +163,7 @@ EFFECT_HOMES = (
     Home(
         "clock",
         ("time.monotonic", "time.monotonic_ns", "time.perf_counter", "time.perf_counter_ns"),
-        (FILES, COMMIT, CLI),
+        (FILES, SCHEDULER, CLI),
         "take the clock or the time as an argument",
     ),
     Home(

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import msgspec
 
 from durasess.engine import codec, files
-from durasess.engine.commit import Scheduler
 from durasess.engine.fold import Fold
 from durasess.engine.ledger import Ledger
 from durasess.engine.live import Live
@@ -15,6 +14,7 @@ from durasess.engine.log import Log
 from durasess.engine.receipt import Receipt
 from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered, recover, refuse
+from durasess.engine.scheduler import Scheduler
 from durasess.engine.shared_log import SharedLog
 from durasess.engine.snapshotter import Snapshotter
 from durasess.engine.together import Together

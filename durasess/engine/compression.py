@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from durasess.engine import files, frames, paths, publishing, sealed
-from durasess.engine.commit import Scheduler
 from durasess.engine.job import Job, died
+from durasess.engine.scheduler import Scheduler
 from durasess.engine.types import LineError
 
 _MOST_BYTES = 64 * 1024 * 1024

@@ -20,7 +20,7 @@ from typing import Any
 from durasess.engine import history, segment, workers
 from durasess.engine.admission import Append, Prepared
 from durasess.engine.blobs import Blobs
-from durasess.engine.commit import Scheduler, ThreadScheduler, Work
+from durasess.engine.commit import Work
 from durasess.engine.drafting import Drafting, Encoded
 from durasess.engine.feeds import Feed
 from durasess.engine.files import Files, RealFiles
@@ -30,6 +30,7 @@ from durasess.engine.opening import Options, open_for_reading
 from durasess.engine.prune import Pruned
 from durasess.engine.receipt import Receipt
 from durasess.engine.recovery import Recovered
+from durasess.engine.scheduler import Scheduler, ThreadScheduler
 from durasess.engine.types import (
     LOCK_TIMEOUT_S,
     MAX_EVENT_BYTES,

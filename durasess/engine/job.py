@@ -7,7 +7,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from durasess.engine.commit import Scheduler, Ticket, Work
+from durasess.engine.commit import Ticket, Work
+from durasess.engine.scheduler import Scheduler
 
 _LOOK_S = 0.5
 """How often who waits looks whether the job is still there."""

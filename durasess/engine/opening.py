@@ -15,11 +15,11 @@ import msgspec
 from durasess.engine import codec, create, files, lock, paths, publishing, recovery, survey, workers
 from durasess.engine.aftermath import settle_found
 from durasess.engine.assembly import Tenure
-from durasess.engine.commit import Scheduler
 from durasess.engine.drafting import Drafting
 from durasess.engine.fold import Fold
 from durasess.engine.patience import look_until_settled, vanished
 from durasess.engine.receipt import Receipt
+from durasess.engine.scheduler import Scheduler
 from durasess.engine.types import Holder, Mode, Settings
 from durasess.engine.writer import Writer
 from durasess.errors import (

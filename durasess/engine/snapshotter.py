@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from durasess.engine import codec, files, meta, paths, publishing, snapshot
-from durasess.engine.commit import Scheduler
 from durasess.engine.compression import Compressor
 from durasess.engine.job import Finish, Job, died
 from durasess.engine.ledger import Ledger
 from durasess.engine.log import Log
 from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered
+from durasess.engine.scheduler import Scheduler
 from durasess.engine.state import encode
 from durasess.errors import DurasessError, StorageError
 

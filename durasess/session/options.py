@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from durasess.engine.commit import Scheduler
 from durasess.engine.disk import Files
+from durasess.engine.scheduler import Scheduler
 from durasess.engine.types import LOCK_TIMEOUT_S, SNAPSHOT_EVERY
 from durasess.session.core import Mask
 from durasess.session.custom import Custom

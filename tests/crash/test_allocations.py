@@ -27,7 +27,7 @@ from unittest import mock
 import pytest
 
 from durasess import DurasessError, Engine, FencedError, SessionClosedError, SessionFailedError
-from durasess.engine.commit import InlineScheduler
+from durasess.engine.scheduler import InlineScheduler
 from durasess.session.opening import open_core
 from durasess.session.options import SessionOptions
 from durasess.session.session import Session

@@ -29,10 +29,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from durasess import Draft, Engine, SessionFailedError, SessionLockedError
-from durasess.engine import commit
+from durasess.engine import commit, scheduler
 from durasess.engine import engine as engine_module
-from durasess.engine.commit import ThreadScheduler, Ticket
+from durasess.engine.commit import Ticket
 from durasess.engine.files import RealFiles
+from durasess.engine.scheduler import ThreadScheduler
 from tests.support.agreement import assert_readers_agree
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -383,11 +384,12 @@ _CHECKS_SIGNALS = frozenset(
 )
 """Behind these the interpreter looks for signals, so this is where Ctrl-C can strike."""
 
-_FILES = frozenset([engine_module.__file__, commit.__file__])
+_FILES = frozenset([engine_module.__file__, commit.__file__, scheduler.__file__])
 
 
 class Strike:
-    """Raises KeyboardInterrupt at the nth point of the main thread's code in engine and commit."""
+    """Raises KeyboardInterrupt at the nth point of the main thread's code in engine, commit and
+    scheduler."""
 
     def __init__(self, nth: int) -> None:
         self.left = nth

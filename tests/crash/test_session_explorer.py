@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 
-from durasess.engine.commit import InlineScheduler
+from durasess.engine.scheduler import InlineScheduler
 from durasess.session import recovering, settling
 from durasess.session.opening import open_core
 from durasess.session.options import SessionOptions

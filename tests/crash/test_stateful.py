@@ -18,8 +18,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from durasess.engine.commit import InlineScheduler
 from durasess.engine.engine import Engine
+from durasess.engine.scheduler import InlineScheduler
 from durasess.session.opening import open_core
 from durasess.session.options import SessionOptions
 from durasess.session.session import Session

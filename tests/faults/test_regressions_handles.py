@@ -17,8 +17,8 @@ from durasess import (
     StorageError,
 )
 from durasess.engine import paths
-from durasess.engine.commit import InlineScheduler, ThreadScheduler
 from durasess.engine.files import RealFiles
+from durasess.engine.scheduler import InlineScheduler, ThreadScheduler
 from tests.support.sessions import (
     PATIENCE_S,
     append_all,

@@ -12,7 +12,8 @@ from durasess import (
 )
 from durasess.engine import paths, writer
 from durasess.engine.admission import Append
-from durasess.engine.commit import InlineScheduler, ThreadScheduler, Ticket
+from durasess.engine.commit import Ticket
+from durasess.engine.scheduler import InlineScheduler, ThreadScheduler
 from tests.support.sessions import (
     SIM_SEGMENT,
     append_all,

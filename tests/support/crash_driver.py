@@ -41,10 +41,10 @@ from unittest import mock
 
 from durasess.engine import files as files_module
 from durasess.engine import paths
-from durasess.engine.commit import InlineScheduler
 from durasess.engine.engine import Engine
 from durasess.engine.receipt import Receipt
 from durasess.engine.repair import repair
+from durasess.engine.scheduler import InlineScheduler
 from durasess.engine.types import FILLER, SECTOR, Event
 from durasess.errors import DurasessError, FencedError, SessionFailedError, StorageError
 from tests.support.sim_files import Killed, SimFiles, Tree

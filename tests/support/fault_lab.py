@@ -17,9 +17,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from unittest import mock
 
-from durasess.engine.commit import InlineScheduler
 from durasess.engine.engine import Engine
 from durasess.engine.repair import repair
+from durasess.engine.scheduler import InlineScheduler
 from durasess.engine.types import Event
 from durasess.engine.verify import verify
 from durasess.errors import (

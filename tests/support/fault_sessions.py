@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
-from durasess.engine.commit import InlineScheduler
+from durasess.engine.scheduler import InlineScheduler
 from durasess.engine.verify import verify
 from durasess.errors import DurasessError
 from durasess.session.opening import open_core

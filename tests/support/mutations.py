@@ -26,10 +26,10 @@ from unittest import mock
 
 from durasess.engine import files as files_module
 from durasess.engine import snapshot
-from durasess.engine.commit import InlineScheduler
 from durasess.engine.engine import Engine
 from durasess.engine.paths import parse
 from durasess.engine.receipt import Receipt
+from durasess.engine.scheduler import InlineScheduler
 from durasess.engine.types import FILLER, Draft, Event
 from durasess.engine.verify import verify
 from durasess.errors import (

@@ -15,8 +15,8 @@ from typing import Any
 
 from durasess import Engine, Event
 from durasess.engine import codec, survey
-from durasess.engine.commit import InlineScheduler
 from durasess.engine.files import RealFiles
+from durasess.engine.scheduler import InlineScheduler
 from tests.support.sim_files import SimFiles
 
 STORE = "/store"

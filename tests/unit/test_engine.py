@@ -23,9 +23,9 @@ from durasess import (
     StorageError,
 )
 from durasess.engine import lock
-from durasess.engine.commit import InlineScheduler, ThreadScheduler
 from durasess.engine.feeds import FEED_EVENTS
 from durasess.engine.files import RealFiles
+from durasess.engine.scheduler import InlineScheduler, ThreadScheduler
 from durasess.engine.types import Migration
 from tests.support.sessions import (
     PATIENCE_S,

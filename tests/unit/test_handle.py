@@ -19,8 +19,8 @@ from durasess import (
     StorageError,
 )
 from durasess.engine import lifetime, lock, workers
-from durasess.engine.commit import InlineScheduler, ThreadScheduler
 from durasess.engine.files import RealFiles
+from durasess.engine.scheduler import InlineScheduler, ThreadScheduler
 from tests.support.sessions import (
     PATIENCE_S,
     SIM_PATH,

@@ -8,8 +8,9 @@ import time
 import pytest
 
 from durasess import Engine, SessionLockedError, StorageError
-from durasess.engine.commit import InlineScheduler, ThreadScheduler, Ticket
+from durasess.engine.commit import Ticket
 from durasess.engine.job import Job
+from durasess.engine.scheduler import InlineScheduler, ThreadScheduler
 from durasess.engine.snapshotter import Snapshotter
 from tests.support.sessions import open_inline, outcome_of
 

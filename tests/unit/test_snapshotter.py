@@ -6,7 +6,7 @@ import pytest
 
 from durasess import EventRejectedError, FencedError, StorageError
 from durasess.engine import survey
-from durasess.engine.commit import InlineScheduler
+from durasess.engine.scheduler import InlineScheduler
 from tests.support.sessions import (
     SIM_PATH,
     append_all,
