@@ -16,9 +16,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = (
-    # Processes that die of a signal die in another way when they are measured.
-    ("tests/unit", "--ignore=tests/unit/test_signals.py"),
-    ("tests/promises", "tests/faults", "tests/conformance", "tests/crash/test_disk.py"),
+    ("tests/unit", "tests/crash/test_disk.py", "tests/crash/test_blobs.py"),
+    (
+        "tests/promises",
+        "tests/faults",
+        "tests/conformance",
+        "tests/crash/test_overwrites.py",
+        "tests/crash/test_interrupts.py",
+        "tests/crash/test_kill.py",
+    ),
 )
 """Each in a process of its own."""
 

@@ -23,6 +23,7 @@ from durasess import (
     StorageError,
 )
 from durasess.engine import lock
+from durasess.engine.drafting import Encoded
 from durasess.engine.feeds import FEED_EVENTS
 from durasess.engine.files import RealFiles
 from durasess.engine.scheduler import InlineScheduler, ThreadScheduler
@@ -766,3 +767,37 @@ def test_workers_that_cannot_be_listed_are_an_error_of_the_system():
         with pytest.raises(StorageError, match="who else works here"):
             engine.live_workers()
         assert list(engine.live_workers()) == [engine.worker_id]
+
+
+# what an importer hands over
+
+
+def test_events_that_were_made_ready_are_written_as_one_batch(tmp_path):
+    with open_inline(tmp_path / "s1") as engine:
+        ready = [engine.prepared(Encoded("note", b'{"n":%d}' % n)) for n in (1, 2)]
+        engine.append_prepared(ready)
+        engine.flush()
+        assert engine.state == [{"n": 1}, {"n": 2}]
+        with pytest.raises(EventRejectedError):
+            engine.prepared(Encoded("", b"{}"))
+    lines = segment_path(tmp_path / "s1").read_bytes().split(b"\n")
+    assert [b'"b":0' in lines[1], b'"b":2' in lines[2]] == [True, True]
+
+
+def test_damage_that_a_reader_comes_by_is_kept_once(tmp_path):
+    path = make_segments(tmp_path / "s1", 2)
+    open_inline(path, snapshot_every=10**6).snapshot()
+    replace_line(segment_path(path, 1), 1, b"@@@@")
+    reader = open_session(path, mode="read")
+    assert reader.damage == ()
+    for _ in range(2):
+        assert [event.seq for event in reader.events()] == [2, 3, 4]
+        assert len(reader.damage) == 1
+
+
+def test_coroutine_that_is_patient_gets_its_turn(tmp_path):
+    async def appended(engine):
+        return await engine.append_async("t", 1)
+
+    with open_session(tmp_path / "s1", mode="shared", lock_timeout=PATIENCE_S) as engine:
+        assert asyncio.run(appended(engine)).seq == 1
