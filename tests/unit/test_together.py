@@ -27,6 +27,7 @@ from tests.support.sessions import (
 )
 
 LOCK = f"{SIM_PATH}/lock"
+FIRST = f"{SIM_PATH}/events_0001.jsonl"
 SECOND = f"{SIM_PATH}/events_0002.jsonl"
 
 
@@ -843,3 +844,97 @@ def test_descriptor_that_cannot_be_closed_does_not_keep_the_others(files, name):
     files.fail("close", where=where)
     engine.abandon()
     assert files.descriptors == {}
+
+
+# What others wrote cannot be taken over
+
+
+def damaged(files, data):
+    """The line of this event is not readable any more; its file has its length."""
+    content = files.tree()[FIRST]
+    fd = files.open(FIRST, write=True)
+    files.write_at(fd, b"@", content.index(b'"data":%d' % data))
+    files.close(fd)
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_damage_in_what_others_wrote_fences_and_no_event_is_passed_over(
+    files, monkeypatch, is_kept
+):
+    one, other = join(files), join(files)
+    append_all(one, 1)
+    append_all(other, 3, first=2)
+    damaged(files, 3)
+    left = keeping(one, monkeypatch, lambda: pytest.fail("it went on")) if is_kept else []
+    with pytest.raises(FencedError, match="the log changed behind seq"):
+        one.append("counted", 5)
+    with pytest.raises(FencedError):
+        one.append("counted", 6)
+    assert one.state in ([1], [1, 2])
+    assert len(left) == is_kept
+    one.close()
+    other.forget()
+
+
+def stopping(error):
+    """A reducer that is stopped at event 2."""
+
+    def apply(state, event):
+        if event.data == 2:
+            raise error
+        state.append(event.data)
+
+    return apply
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [(ValueError("two"), SessionFailedError), (KeyboardInterrupt(), KeyboardInterrupt)],
+)
+def test_reducer_that_is_stopped_at_an_event_of_others_ends_the_handle(
+    files, monkeypatch, is_kept, error, raised
+):
+    one, other = join(files, apply=stopping(error)), join(files)
+    append_all(other, 3)
+    if is_kept:
+        keeping(one, monkeypatch, lambda: pytest.fail("it went on"))
+    with pytest.raises(raised):
+        one.append("counted", 4)
+    with pytest.raises(SessionFailedError):
+        one.append("counted", 5)
+    assert one.state == [1]
+    assert not is_locked(files)
+    one.close()
+    other.close()
+
+
+def test_what_needs_no_turn_is_done_though_there_is_none(files):
+    one = join(files)
+    one.append("counted", 1)
+    done = []
+    tickets = [
+        ticket_of(one, 2),
+        Ticket(Work(lambda: done.append("asked"), needs_turn=False)),
+        Ticket(Work(lambda: done.append("never"), lambda error: done.append(type(error)))),
+    ]
+    files.fail("lock", where=LOCK, code=errno.EIO)
+    one._writer.run(tickets)
+    assert done == ["asked", StorageError]
+    for index in (0, 2):
+        with pytest.raises(StorageError):
+            tickets[index].outcome()
+    assert one.append("counted", 2).seq == 2
+    one.close()
+
+
+def test_turn_that_cannot_be_given_up_ends_the_handle(files):
+    one, other = join(files), join(files)
+    one.append("counted", 1)
+    files.fail("unlock", where=LOCK)
+    with pytest.raises(SessionFailedError, match="could not be unlocked"):
+        one.append("counted", 2)
+        one.append("counted", 3)
+    one.close()
+    assert other.append("counted", 4).seq in (3, 4)
+    other.close()
