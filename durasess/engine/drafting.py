@@ -26,8 +26,8 @@ class Encoded(msgspec.Struct, frozen=True):
     """An event whose data was made of decoded JSON and is JSON again, so that its values need not
     be looked at one by one: what an importer hands over. Not for values of a caller.
 
-    `data` is an object. `is_flat` says that `beside` has fewer containers than are refused inside
-    each other. `beside` is more members of it, `"a":1,"b":2`, which the reducers of this
+    `data` is an object. `is_flat` says that there are too few containers for a depth that is
+    refused. `beside` is more members of it, `"a":1,"b":2`, which the reducers of this
     log read in no event of its type: they are written, and nobody decodes them. `value` is what
     `data` was encoded from, where decoding that gives the same again (codec.encoded) and nobody
     changes it any more; else None.
@@ -76,7 +76,7 @@ class Drafting(msgspec.Struct, frozen=True, kw_only=True):
         data = one.data
         if one.beside:
             data = b"%s%s%s}" % (data[:-1], b"," if len(data) > 2 else b"", one.beside)
-        if _may_be_deep(one.data if one.is_flat else data):
+        if not one.is_flat and _may_be_deep(data):
             values.plain(codec.decode(data), strict=self.strict)
         body = codec.body(type=type, data=data, run_id=run_id, call_id=call_id, event_id=event_id)
         self._check_size(body)

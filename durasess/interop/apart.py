@@ -145,8 +145,9 @@ def record(
 
 def _started(giving: int, file: ForeignFile) -> subprocess.Popen[bytes]:
     """In a session of its own: Ctrl-C is for this process, which ends the other."""
+    path = [one for one in sys.path if isinstance(one, str)]
     return subprocess.Popen(
-        [sys.executable, "-c", _READER, json.dumps(sys.path), str(giving)],
+        [sys.executable, "-c", _READER, json.dumps(path), str(giving)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -7,11 +7,14 @@ import re
 from typing import Any
 
 from durasess.engine import codec
-from durasess.engine.types import LineError
+from durasess.engine.types import MAX_DEPTH, LineError
 from durasess.interop.importer import Line
 from durasess.interop.suspects import is_suspect
 from durasess.session.core import Mask
 from durasess.session.masking import SHORTEST, is_credential_name, mask_secrets
+
+FLAT = MAX_DEPTH // 2
+"""With fewer containers, what is made of a line is not deep, whatever is around it."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -20,7 +23,10 @@ _MOST_KEYS = 8192
 
 
 class Decoding:
-    """Makes lines; `mask` takes secrets out of what is on them."""
+    """Makes lines; `mask` takes secrets out of what is on them. `had_deep` once a JSON text was
+    decoded that has many containers, perhaps inside each other."""
+
+    had_deep = False
 
     def __init__(self, mask: Mask | None) -> None:
         self._mask = mask
@@ -74,6 +80,8 @@ class Decoding:
         LineError when it is none."""
         data = text.encode("utf-8", "surrogatepass")
         value = codec.decode(data)
+        if data.count(b"{") + data.count(b"[") >= FLAT:
+            self.had_deep = True
         if self._is_default and not is_suspect(data) and harmless(value):
             return value, []
         return self.masked(value)

@@ -12,7 +12,7 @@ import msgspec
 
 from durasess.engine import codec
 from durasess.engine.drafting import Encoded
-from durasess.engine.types import MAX_DEPTH, Draft
+from durasess.engine.types import Draft
 from durasess.interop.beside import (
     FOREIGN,
     encoded_entry,
@@ -20,13 +20,10 @@ from durasess.interop.beside import (
     problem_of,
     with_entries,
 )
-from durasess.interop.decoding import Decoding
+from durasess.interop.decoding import FLAT, Decoding
 from durasess.interop.importer import Mapped
 from durasess.interop.tally import Tally
 from durasess.session import events, out_of_line
-
-_FLAT = MAX_DEPTH // 2
-"""Containers of a line that is not deep, whatever is around it."""
 
 _BESIDE = b'"%s":[%%s]' % FOREIGN.encode()
 
@@ -81,7 +78,10 @@ class Shaping:
             if waiting.origins:
                 entries = [encoded_entry(mapped, data) for mapped in waiting.origins]
                 beside = _BESIDE % b",".join(entries)
-                is_flat = all([0 < one.line.containers < _FLAT for one in waiting.origins])
+                # Without a line, it may be of any part of one.
+                is_flat = not self._decoding.had_deep and all(
+                    [0 < one.line.containers < FLAT for one in waiting.origins]
+                )
         return Encoded(
             draft.type,
             encoded,

@@ -290,6 +290,50 @@ def test_deep_line_is_stored_or_reported(store: Store, tmp_path: Path, depth: in
     assert found.report.reported == (depth + 4 > MAX_DEPTH)
 
 
+@pytest.mark.parametrize("depth", [40, 96, 97, 120])
+def test_deep_arguments_in_a_text_are_stored_or_reported(
+    store: Store, tmp_path: Path, depth: int
+) -> None:
+    call = codex_call("c1")
+    call["payload"]["arguments"] = '{"a":' + "[" * depth + "]" * depth + "}"
+    lines = [codex_meta(), codex_event("task_started"), codex_message("user", "go"), call]
+    found = Imported(store, write(tmp_path / "s.jsonl", [*lines, codex_output("c1", "out")]))
+    # In the event they are inside data, tool_calls, a call and their object.
+    assert found.report.reported == (depth + 4 > MAX_DEPTH) * 1
+    assert found.report.lines == 5
+
+
+@pytest.mark.parametrize("depth", [40, 97, 98, 120])
+def test_deep_result_of_a_line_with_several_is_stored_or_reported(
+    store: Store, tmp_path: Path, depth: int
+) -> None:
+    deep: list[Any] = []
+    for _ in range(depth - 1):
+        deep = [deep]
+    lines = [
+        claude_user("u1", None, "go"),
+        claude_block("a1", "u1", "m1", claude_use("t1")),
+        claude_block("a2", "a1", "m1", claude_use("t2")),
+    ]
+    several = claude_result("r1", "a2", "t1", "out")
+    second = claude_result("r1", "a2", "t2", "out")
+    several["message"]["content"] += second["message"]["content"]
+    several["message"]["content"][0]["content"] = deep
+    found = Imported(store, write(tmp_path / "s.jsonl", [*lines, several]))
+    with found.open() as session:
+        for event in session.events():
+            assert depth_of(event.data) <= MAX_DEPTH
+    assert found.report.lines == 4
+
+
+def depth_of(value: Any) -> int:
+    """How many containers are inside each other."""
+    if not isinstance(value, dict | list):
+        return 0
+    inside = value.values() if isinstance(value, dict) else value
+    return 1 + max(map(depth_of, inside), default=0)
+
+
 def test_reducer_of_the_program_s_gets_the_lines_of_what_is_no_event_of_ours(
     tmp_path: Path,
 ) -> None:
