@@ -96,17 +96,19 @@ def _chain_before(data: bytes, start: int) -> int:
 def _proven(data: bytes, start: int, base: int, place: Place, end: Place) -> list[Record]:
     """The lines from `start` on to `end`; LineError when they do not lead there."""
     records = []
-    while place.seq < end.seq:
+    seq, chain = place
+    while seq < end.seq:
         stop = data.find(b"\n", start)
         if stop < 0:
             raise LineError("line feed", "the last line has no line feed")
         line = data[start:stop]
-        head = codec.head(line)
-        if head.seq != place.seq + 1:
-            raise LineError("seq", f"expected seq {place.seq + 1}, found seq {head.seq}")
-        place = Place(head.seq, codec.check(line, place.chain))
-        records.append(Record(base + start, line, head.seq, head.batch, place.chain))
+        sound = codec.sound(line, seq + 1, chain)
+        if sound is None:
+            raise LineError("line", f"not the line of seq {seq + 1}")
+        number, chain = sound
+        seq += 1
+        records.append(Record(base + start, line, seq, number, chain))
         start = stop + 1
-    if place != end:
-        raise LineError("chain", f"it leads to {place}, not to {end}")
+    if (seq, chain) != end:
+        raise LineError("chain", f"it leads to {Place(seq, chain)}, not to {end}")
     return records
