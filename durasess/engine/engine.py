@@ -73,7 +73,8 @@ class Engine(Handle):
       SessionLockedError.
     * `create`: whether a session that is missing is made (not by mode "read").
     * `at_least`: a receipt that the log must reach.
-    * `snapshot_every` (events), `segment_bytes`, `max_event_bytes` (bytes).
+    * `snapshot_every`: events between two snapshots, fewer where they have more than 4 KiB each.
+    * `segment_bytes`, `max_event_bytes`: bytes.
     * `preallocate`: the step in bytes, a multiple of 512, by which the newest segment's file grows
       ahead of what is in it; tabs fill the rest. 0 for none, which makes a durable append slower.
     * `compress`: whether segments that both snapshots cover are compressed, a while after they were

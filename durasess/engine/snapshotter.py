@@ -20,6 +20,13 @@ from durasess.engine.scheduler import Scheduler
 from durasess.engine.state import encode
 from durasess.errors import DurasessError, StorageError
 
+EVENT_BYTES = 4096
+"""As much of a tail counts as one event where events are larger: what is replayed is bytes then."""
+
+LARGE_TAIL = 4
+"""Times the size of the last state that a tail must have before its bytes alone ask for the next:
+so snapshots add at most a quarter to what is written, before they are compressed."""
+
 
 class SnapshotJob(Job):
     """A snapshot on its way; `ticket` is settled with its seq when it is in place."""
@@ -85,6 +92,7 @@ class Snapshotter:
         self._job: SnapshotJob | None = None
         self.tail_bytes = found.tail_bytes
         self.tail_events = found.tail_events
+        self._due_bytes = found.tail_bytes
         self.seq = found.report.snapshot_seq
         self.names_are_durable = True
         self._abandoned: Callable[[], None] | None = None
@@ -125,18 +133,23 @@ class Snapshotter:
         """An event of `size` bytes came after the newest snapshot."""
         self.tail_events += 1
         self.tail_bytes += size
+        self._due_bytes += size
 
     def is_due(self) -> bool:
-        """Every N events, but not while the tail is small against the last snapshot: a state that
-        grows with the history would otherwise be rewritten again and again."""
-        if self.tail_events < self._every or self._under_way() is not None:
+        """Every N events, or as soon as large ones would take longer to replay; but not while the
+        tail is small against the last snapshot: a state that grows with the history would otherwise
+        be rewritten again and again."""
+        if self._under_way() is not None or self.tail_bytes < self._state_bytes:
             return False
-        return self.tail_bytes >= self._state_bytes
+        if self.tail_events >= self._every:
+            return True
+        most = max(self._every * EVENT_BYTES, LARGE_TAIL * self._state_bytes)
+        return self._due_bytes >= most
 
     def follow(self, baseline: meta.Baseline) -> None:
         """Another writer sealed a segment, as one does before a snapshot: it may have taken one, or
         be about to, so the next is due after N more events."""
-        self.tail_events = self.tail_bytes = 0
+        self.tail_events = self.tail_bytes = self._due_bytes = 0
         if self._is_of_another(baseline):
             self.seq = baseline.seq
             self._newest_segment = baseline.segment
@@ -153,11 +166,13 @@ class Snapshotter:
             self.seq = found.report.snapshot_seq
             self._newest_segment = found.claims.first_unsealed()
         self.tail_events, self.tail_bytes = found.tail_events, found.tail_bytes
+        self._due_bytes = found.tail_bytes
         self._newest_is_good = found.claims.newest_is_good()
 
     def postpone(self) -> None:
-        """After a failure: not again with every append, but after N more events."""
-        self.tail_events = 0
+        """After a failure: not again with every append, but after N more events, or as many
+        bytes."""
+        self.tail_events = self._due_bytes = 0
 
     def is_worth_it_at_close(self) -> bool:
         """Whether the next open would gain from a snapshot of what was appended since the last."""
@@ -185,7 +200,7 @@ class Snapshotter:
             state_bytes=len(encoded),
             tail_bytes=self.tail_bytes,
         )
-        self.tail_bytes = self.tail_events = 0
+        self.tail_bytes = self.tail_events = self._due_bytes = 0
         try:
             job.start(lambda: self._make(job))
         except Exception as error:

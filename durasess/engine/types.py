@@ -44,7 +44,7 @@ steps gain little more, and filler is written too."""
 MAX_PREALLOCATE = 1024 * 1024
 
 SNAPSHOT_EVERY = 1000
-"""Default number of events between two snapshots (measured: benchmarks/bench_recovery.py)."""
+"""Default number of events between two snapshots (docs/decisions/0017)."""
 
 LOCK_TIMEOUT_S = 30.0
 """Seconds that an append waits for the turns of other writers before it is withdrawn."""

@@ -51,8 +51,8 @@ class Store(Catalog):
       `custom_migrations[v]` (a Migration, from v to v + 1) are of those events and that state.
     * `resident_messages`: how many of the newest messages a state holds.
     * `blob_bytes`: the size in bytes beyond which a value is stored out of line; 0 for never.
-    * `snapshot_every`: events between two snapshots. `lock_timeout`: seconds that a writer that
-      shares a session waits for others.
+    * `snapshot_every`: events between two snapshots, fewer where they have more than 4 KiB each.
+    * `lock_timeout`: seconds that a writer that shares a session waits for others.
     * `allow_network`: kinds of network file systems, as the kernel names them, to be taken though
       their locks may mean nothing; else one is refused.
     * `clock()`: nanoseconds since 1970.

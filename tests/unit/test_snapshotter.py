@@ -48,6 +48,60 @@ def test_snapshot_is_skipped_while_the_tail_is_small_against_the_state(tmp_path)
     engine.close()
 
 
+def count(state, event):
+    return state + 1
+
+
+def append_large(engine, events, size):
+    for _ in range(events):
+        engine.append("t", "x" * size)
+
+
+def test_large_events_count_by_their_bytes(tmp_path):
+    engine = open_inline(tmp_path / "s1", initial=int, apply=count, snapshot_every=10)
+    append_large(engine, 3, 10_000)
+    assert not engine._scheduler.run_background()
+    append_large(engine, 2, 10_000)
+    assert engine._scheduler.run_background()
+    assert snapshot_seqs(tmp_path / "s1") == [5]
+    append_large(engine, 3, 10_000)
+    assert not engine._scheduler.run_background()
+    engine.abandon()
+    again = open_inline(tmp_path / "s1", initial=int, apply=count, snapshot_every=10)
+    append_large(again, 2, 10_000)
+    assert again._scheduler.run_background(), "what was recovered counts"
+    assert snapshot_seqs(tmp_path / "s1") == [10, 5]
+    again.close()
+
+
+def test_bytes_alone_ask_for_no_snapshot_of_a_large_state(tmp_path):
+    options = {"initial": str, "apply": lambda state, event: "s" * 50_000}
+    engine = open_inline(tmp_path / "s1", snapshot_every=10, **options)
+    engine.append("t", 0)
+    engine.snapshot()
+    append_large(engine, 5, 30_000)
+    assert not engine._scheduler.run_background()
+    append_large(engine, 2, 30_000)
+    assert engine._scheduler.run_background()
+    assert snapshot_seqs(tmp_path / "s1") == [8, 1]
+    engine.close()
+
+
+def test_failed_snapshot_is_not_tried_again_until_as_many_bytes_came():
+    files = sim_disk()
+    engine = open_sim(files, initial=int, apply=count, snapshot_every=10)
+    files.fail("write_at", where="snapshot.json.zst.tmp")
+    append_large(engine, 5, 10_000)
+    engine._scheduler.run_background()
+    assert any("snapshot at seq 5 failed" in notice for notice in engine.notices)
+    append_large(engine, 4, 10_000)
+    assert not engine._scheduler.run_background()
+    append_large(engine, 1, 10_000)
+    assert engine._scheduler.run_background()
+    assert SNAPSHOT in files.tree()
+    engine.close()
+
+
 def test_only_one_snapshot_is_under_way(tmp_path):
     engine = open_inline(tmp_path / "s1", snapshot_every=1)
     append_all(engine, 5)
@@ -134,6 +188,13 @@ def test_failed_snapshot_that_was_due_is_a_notice_and_tried_again_later():
     engine._scheduler.run_background()
     assert SNAPSHOT in files.tree()
     engine.close()
+
+
+def test_large_events_do_not_make_it_one_either(tmp_path):
+    engine = open_inline(tmp_path / "s1", snapshot_every=10, apply=lambda state, event: [(1, 2)])
+    append_large(engine, 9, 10_000)
+    assert len(engine.notices) == 1
+    engine.abandon()
 
 
 def test_state_that_cannot_be_stored_is_not_a_notice_with_every_append(tmp_path):
