@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from durasess.engine import codec, files, segment
+from durasess.engine import codec, files
 from durasess.engine.records import Place, Record
 from durasess.engine.segment import Source
 
-_MOST_BYTES = 4 * segment.CHUNK
+AT_ONCE = 512 * 1024
+"""Bytes that are looked at in one piece: of short lines that is thousands of records."""
+
+_MOST_BYTES = 8 * AT_ONCE
 """Of a batch that is looked at in one piece; the writer's own are smaller."""
 
 Batch = list[Record]
@@ -33,7 +36,7 @@ class Run:
 
     def batches(self) -> Iterator[tuple[Batch, memoryview]]:
         """Each whole batch with its bytes in the file."""
-        wanted = segment.CHUNK
+        wanted = AT_ONCE
         while wanted <= _MOST_BYTES:
             room = max(0, self._source.size - self._at)
             data = self.ahead or self._source.read_at(self._disk, min(wanted, room), self._at)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from durasess.engine import codec, files, segment, torn
-from durasess.engine.plain import Run
+from durasess.engine.plain import AT_ONCE, Run
 from durasess.engine.records import Place, Record
 from durasess.engine.segment import Header, Line, Midway, Seal, Source
 from durasess.engine.types import BLANKS, FILLER, Damage, LineError, SegmentInfo, TornTail
@@ -83,7 +83,7 @@ class Scan:
 
     def _first_chunk(self) -> bytes:
         """What is behind the header; all of it when that is not as a writer makes it."""
-        data = self._source.read_at(self._disk, min(segment.CHUNK, self._source.size), 0)
+        data = self._source.read_at(self._disk, min(AT_ONCE, self._source.size), 0)
         size = data.find(b"\n") + 1
         try:
             self._use_header(data[: max(0, size - 1)], size > 0)

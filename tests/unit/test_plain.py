@@ -114,7 +114,7 @@ def test_the_end_of_what_was_read_is_nothing_unusual():
 
 @pytest.mark.parametrize("chunk", [64, 400, 1000, 5000])
 def test_a_batch_may_lie_across_what_is_read_at_once(chunk, monkeypatch):
-    monkeypatch.setattr(segment, "CHUNK", chunk)
+    monkeypatch.setattr(plain, "AT_ONCE", chunk)
     monkeypatch.setattr(plain, "_MOST_BYTES", 1 << 20)
     content = made().content
     disk = disk_with_segment(content)
@@ -128,7 +128,7 @@ def test_a_batch_may_lie_across_what_is_read_at_once(chunk, monkeypatch):
 
 
 def test_a_batch_that_is_too_large_is_left_to_the_scanner(monkeypatch):
-    monkeypatch.setattr(segment, "CHUNK", 600)
+    monkeypatch.setattr(plain, "AT_ONCE", 600)
     monkeypatch.setattr(plain, "_MOST_BYTES", 600)
     assert scanned(made().content).seqs == [[1], [2, 3, 4], [5, 6], [7]]
     monkeypatch.setattr(plain, "_MOST_BYTES", 0)
