@@ -843,10 +843,12 @@ def read_session(directory: str | os.PathLike[str]) -> Reading:
     sealed_below = snapshot.segment if snapshot else 1
     recovered = read_log(path, path.name, sealed_below, start, sealed_below)
     whole = recovered
-    if segments:
-        first = _first_that_counts(path, path.name, segments)
+    first = _first_that_counts(path, path.name, segments) if segments or snapshot else 1
+    if first <= max(segments, default=0):
         before = (0, 0) if first == 1 else None
         whole = read_log(path, path.name, first, before, sealed_below)
+    elif first < sealed_below:
+        reading.damage.append(f"{segment_name(first)}:0: missing, and the older snapshot needs it")
     _fill(reading, whole, recovered, snapshot)
     check_blobs(path, reading, [whole, recovered])
     chains = {**whole.chains, **recovered.chains}
@@ -869,7 +871,7 @@ def _first_that_counts(path: Path, session_id: str, segments: dict[int, str]) ->
             starts.append(read_snapshot((path / name).read_bytes(), session_id, name).segment)
         except (OSError, Damage):
             continue
-    first = min(starts, default=1 if 1 in segments else min(segments))
+    first = min(starts, default=1 if 1 in segments else min(segments, default=1))
     while first - 1 in segments:
         first -= 1
     return first
