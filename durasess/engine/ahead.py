@@ -17,7 +17,7 @@ from durasess.engine.types import LineError
 _LEAST_BYTES = 256 * 1024
 """Behind a segment with less content nothing is read ahead: a thread costs as much."""
 
-_ALONE = 8
+_ALONE = 4
 """Segments that are made ready without a thread when one did not pay, as on a busy machine."""
 
 
