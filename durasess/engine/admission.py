@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -42,7 +42,7 @@ class Append:
         self.event_ids = frozenset(ids)
 
 
-Admitted = tuple[Ticket, list[Prepared | Receipt]]
+Admitted = tuple[Ticket, Sequence[Prepared | Receipt]]
 """A ticket, and for each of its drafts what is to be written or the receipt it got before."""
 
 
@@ -53,16 +53,15 @@ def admit(
     session_id: str,
     validate: Callable[[Any, Draft], None] | None,
     state: Any,
-) -> list[Prepared | Receipt]:
+) -> Sequence[Prepared | Receipt]:
     """What becomes of each draft. `taken` are the event ids of what is written before it in the
     same batch; its own are added.
 
     Raises EventRejectedError for an event id that means two things, and whatever `validate` raises.
     """
-    items: list[Prepared | Receipt] = []
     if validate is None and not work.event_ids:
-        items += work.items
-        return items
+        return work.items
+    items: list[Prepared | Receipt] = []
     seen: set[str] = set()
     for item in work.items:
         event_id = item.draft.event_id
@@ -111,29 +110,30 @@ class Batch(msgspec.Struct, frozen=True, gc=False):
 
 def encode_batch(fresh: list[Prepared], after: Place, ts: str) -> Batch:
     """The batch that brings these drafts behind the place `after`."""
-    batch = Batch([], [], [])
+    lines, events, places = [], [], []
     seq, chain = after
     count = len(fresh)
-    for index, item in enumerate(fresh, 1):
+    mark = None if count == 1 else 0
+    for item in fresh:
         seq += 1
-        mark = None if count == 1 else (count if index == count else 0)
+        if mark is not None and seq == after.seq + count:
+            mark = count
         line, chain = codec.event_line(seq, ts, mark, item.body, chain)
         draft = item.draft
-        batch.lines.append(line)
-        batch.events.append(
-            Event(
-                seq=seq,
-                ts=ts,
-                type=draft.type,
-                data=draft.data,
-                run_id=draft.run_id,
-                call_id=draft.call_id,
-                event_id=draft.event_id,
-                crc=codec.hexed(chain),
-            )
+        event = Event(
+            seq=seq,
+            ts=ts,
+            type=draft.type,
+            data=draft.data,
+            run_id=draft.run_id,
+            call_id=draft.call_id,
+            event_id=draft.event_id,
+            crc=codec.hexed(chain),
         )
-        batch.places.append(Place(seq, chain))
-    return batch
+        lines.append(line)
+        events.append(event)
+        places.append(Place(seq, chain))
+    return Batch(lines, events, places)
 
 
 Outcome = tuple[Ticket, list[Receipt], None]
@@ -145,11 +145,13 @@ def receipts(admitted: list[Admitted], events: list[Event], session_id: str) -> 
     following = iter(events)
     outcomes: list[Outcome] = []
     for ticket, items in admitted:
-        found = []
+        durable = ticket.work.durable
+        found: list[Receipt] = []
         for item in items:
-            if isinstance(item, Prepared):
+            if type(item) is Receipt:
+                found.append(item)
+            else:
                 event = next(following)
-                item = Receipt(session_id, event.seq, event.crc, ticket.work.durable)
-            found.append(item)
+                found.append(Receipt(session_id, event.seq, event.crc, durable))
         outcomes.append((ticket, found, None))
     return outcomes

@@ -138,8 +138,9 @@ def settle_together(tickets: Sequence[tuple[Ticket, Any, BaseException | None]])
     loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[Any]]] = {}
     for ticket, result, error in tickets:
         ticket.settle(result, error)
-        if ticket.future is not None:
-            loops.setdefault(ticket.future.get_loop(), []).append(ticket.future)
+        future = ticket.future
+        if future is not None:
+            loops.setdefault(future.get_loop(), []).append(future)
     for loop, futures in loops.items():
         try:
             loop.call_soon_threadsafe(_wake, futures)

@@ -58,10 +58,14 @@ class Drafting(msgspec.Struct, frozen=True, kw_only=True):
             _name("call_id", draft.call_id),
             _name("event_id", draft.event_id),
         )
-        data = codec.encode(values.plain(draft.data, strict=self.strict))
+        # A copy: nobody else has its containers.
+        kept = values.plain(draft.data, strict=self.strict)
+        data, is_read_back = codec.encoded(kept)
+        if not is_read_back:
+            kept = codec.decode(data)
         body = codec.body(type=type, data=data, run_id=run_id, call_id=call_id, event_id=event_id)
         self._check_size(body)
-        return Prepared(Draft(type, codec.decode(data), run_id, call_id, event_id), body)
+        return Prepared(Draft(type, kept, run_id, call_id, event_id), body)
 
     def encoded(self, one: Encoded) -> Prepared:
         """The same for data that is JSON already."""

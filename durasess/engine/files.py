@@ -235,12 +235,7 @@ else:
     _sync = getattr(os, "fdatasync", os.fsync)
 
 if sys.platform != "win32":
-
-    def _pread(fd: int, size: int, offset: int) -> bytes:
-        return os.pread(fd, size, offset)
-
-    def _pwrite(fd: int, data: bytes, offset: int) -> int:
-        return os.pwrite(fd, data, offset)
+    _pread, _pwrite = os.pread, os.pwrite
 else:
 
     def _pread(fd: int, size: int, offset: int) -> bytes:

@@ -7,6 +7,7 @@ recovery would find (P10). Touches no file.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from durasess.engine import codec
 from durasess.engine.admission import Batch
@@ -19,9 +20,10 @@ from durasess.errors import DurasessError, FormatVersionError, SessionFailedErro
 
 
 class Live:
-    """`state` after `place`; `grew(size)` is called for each event with the bytes of its line."""
+    """`state` after `place`; `grew(events, size)` is called with what was added, `size` in bytes of
+    their lines."""
 
-    def __init__(self, found: Recovered, fold: Fold, grew: Callable[[int], None]) -> None:
+    def __init__(self, found: Recovered, fold: Fold, grew: Callable[[int, int], None]) -> None:
         self._directory = found.claims.directory
         self._fold = fold
         self._grew = grew
@@ -32,13 +34,31 @@ class Live:
 
     def publish(self, batch: Batch) -> None:
         """This writer's own batch, as it will be read back."""
-        feeds, version = self.feeds, self._fold.schema_version
-        for line, event, place in zip(batch.lines, batch.events, batch.places, strict=True):
+        apply, state, done = self._fold.apply, self.state, 0
+        try:
+            for event in batch.events:
+                returned = apply(state, event)
+                if returned is not None:
+                    state = returned
+                done += 1
+        except Exception as error:
+            raise self._not_applied(event, error) from error
+        finally:
+            if done:
+                self._moved_on(batch, state, done)
+
+    def _moved_on(self, batch: Batch, state: Any, done: int) -> None:
+        """`state` is that after the first `done` events of a batch."""
+        self.state = state
+        for line, event in zip(batch.lines[:done], batch.events, strict=False):
             if event.event_id is not None:
                 remember(self.event_ids, line, event)
-            self._step(event, place, len(line))
-            if feeds.are_followed:
-                feeds.offer(Published(place.seq, line[:-1], version))
+        self.place = batch.places[done - 1]
+        self._grew(done, sum(map(len, batch.lines[:done])))
+        if self.feeds.are_followed:
+            version = self._fold.schema_version
+            for line, place in zip(batch.lines[:done], batch.places, strict=False):
+                self.feeds.offer(Published(place.seq, line[:-1], version))
 
     def take(self, batch: list[Record], version: int) -> None:
         """A batch of another writer, with events of schema version `version`."""
@@ -81,10 +101,13 @@ class Live:
         try:
             self.state = self._fold.step(self.state, event)
         except Exception as error:
-            what = f"is in the log, but the program's apply raised {error!r} for it"
-            raise self._unusable(event.seq, what) from error
+            raise self._not_applied(event, error) from error
         self.place = place
-        self._grew(size)
+        self._grew(1, size)
+
+    def _not_applied(self, event: Event, error: Exception) -> SessionFailedError:
+        what = f"is in the log, but the program's apply raised {error!r} for it"
+        return self._unusable(event.seq, what)
 
     def _unusable(self, seq: int, what: str) -> SessionFailedError:
         return SessionFailedError(

@@ -129,9 +129,9 @@ class Snapshotter:
             raise self._log.failure
         self._check()
 
-    def grew(self, size: int) -> None:
-        """An event of `size` bytes came after the newest snapshot."""
-        self.tail_events += 1
+    def grew(self, events: int, size: int) -> None:
+        """Events of `size` bytes together came after the newest snapshot."""
+        self.tail_events += events
         self.tail_bytes += size
         self._due_bytes += size
 

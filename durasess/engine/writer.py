@@ -107,7 +107,8 @@ class Writer:
     def run(self, tickets: Sequence[Ticket]) -> None:
         """Do the work of these tickets, in order, in one turn; a caller may withdraw its ticket as
         long as the turn has not begun."""
-        if self._closed or self.failure is not None or not any(map(_needs_turn, tickets)):
+        is_over = self._closed or self.failure is not None
+        if is_over or not self._turns.answers_at_end or not any(map(_needs_turn, tickets)):
             self._work(tickets)
             return
         try:
@@ -223,15 +224,16 @@ class Writer:
             for ticket in tickets:
                 if not ticket.claim():
                     continue
-                if isinstance(ticket.work, Append):
+                work = ticket.work
+                if isinstance(work, Append):
                     # The same event handed over twice: the second must find the first's receipt.
-                    size += ticket.work.size
-                    if size > MAX_COMMIT_BYTES or not ids.isdisjoint(ticket.work.event_ids):
+                    size += work.size
+                    if size > MAX_COMMIT_BYTES or not ids.isdisjoint(work.event_ids):
                         together = self._commit(together)
                         ids.clear()
-                        size = ticket.work.size
+                        size = work.size
                     together.append(ticket)
-                    ids |= ticket.work.event_ids
+                    ids |= work.event_ids
                     # A validator must see what the batch before it did to the state.
                     if self._settings.validate is not None:
                         together = self._commit(together)

@@ -33,9 +33,12 @@ class Case:
     """A live state after two events, what grew, and batches that follow it."""
 
     def __init__(self, apply=collect, **more):
-        self.grown = []
-        self.live = Live(recovered(fold_of()), fold_of(apply, **more), self.grown.append)
+        self.grown = (0, 0)
+        self.live = Live(recovered(fold_of()), fold_of(apply, **more), self.grew)
         self.feed = self.live.feeds.open()
+
+    def grew(self, events, size):
+        self.grown = (self.grown[0] + events, self.grown[1] + size)
 
     def batch(self, *data):
         items = [
@@ -72,7 +75,7 @@ def test_own_batch_moves_state_place_ids_and_followers(case):
     assert case.feed.take(0) == [
         Published(seq, line[:-1], 1) for seq, line in zip((3, 4), made.lines, strict=True)
     ]
-    assert case.grown == [len(line) for line in made.lines]
+    assert case.grown == (2, sum(map(len, made.lines)))
 
 
 def test_batch_of_another_writer_moves_everything_as_an_own_one_does():
