@@ -385,9 +385,9 @@ def test_wall_clock_outside_its_homes_is_found(code: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["monotonic", "perf_counter"])
-def test_stopwatch_is_for_commit_and_the_command(name: str) -> None:
+def test_stopwatch_is_for_the_scheduler_and_the_command(name: str) -> None:
     code = f"import time\ntime.{name}()"
-    assert rules("durasess/engine/commit.py", code) == []
+    assert rules("durasess/engine/scheduler.py", code) == []
     assert rules(COMMAND, code) == []
     assert rules(SESSION, code) == ["clock"]
 
