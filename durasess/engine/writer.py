@@ -224,16 +224,15 @@ class Writer:
             for ticket in tickets:
                 if not ticket.claim():
                     continue
-                work = ticket.work
-                if isinstance(work, Append):
+                if isinstance(ticket.work, Append):
                     # The same event handed over twice: the second must find the first's receipt.
-                    size += work.size
-                    if size > MAX_COMMIT_BYTES or not ids.isdisjoint(work.event_ids):
+                    size += ticket.work.size
+                    if size > MAX_COMMIT_BYTES or not ids.isdisjoint(ticket.work.event_ids):
                         together = self._commit(together)
                         ids.clear()
-                        size = work.size
+                        size = ticket.work.size
                     together.append(ticket)
-                    ids |= work.event_ids
+                    ids |= ticket.work.event_ids
                     # A validator must see what the batch before it did to the state.
                     if self._settings.validate is not None:
                         together = self._commit(together)
