@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -20,6 +19,7 @@ from durasess.session import recovering
 from tests.support import fault_lab, fault_sessions
 from tests.support.fault_lab import Broken
 from tests.support.fault_plans import CODES, Faults, pairs, parse, singles, written
+from tests.support.planting import planted
 from tests.support.tiers import FULL, sampled
 
 SEED = 20261129
@@ -106,7 +106,7 @@ def test_unlock_that_fails_ends_the_handle_that_shares() -> None:
 
 
 def not_cut_back() -> Any:
-    return mock.patch.object(Log, "_cut_back", lambda self, error, after: None)
+    return planted(Log, "_cut_back", lambda self, error, after: None)
 
 
 def sync_taken_for_done() -> Any:
@@ -116,11 +116,11 @@ def sync_taken_for_done() -> Any:
         if "not synced" not in what:
             original(self, error, path, what, after)
 
-    return mock.patch.object(Log, "_fail", fail)
+    return planted(Log, "_fail", fail)
 
 
 def descriptors_kept() -> Any:
-    return mock.patch.object(publishing, "give_back", lambda disk, *descriptors: None)
+    return planted(publishing, "give_back", lambda disk, *descriptors: None)
 
 
 @pytest.mark.parametrize("bug", [not_cut_back, sync_taken_for_done, descriptors_kept])
@@ -143,7 +143,5 @@ def test_planted_bug_of_recovery_is_found() -> None:
     """It takes what nobody knows for what was never started."""
     fault_sessions.Lab(killed_in_a_call).run()
     lab = fault_sessions.Lab(killed_in_a_call)
-    with mock.patch.object(
-        recovering, "_verified", lambda call, around: ("not_applied", None, None)
-    ):
+    with planted(recovering, "_verified", lambda call, around: ("not_applied", None, None)):
         assert list(broken(lab.run, [[]]))

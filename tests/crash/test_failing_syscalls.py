@@ -21,7 +21,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import portalocker
 import pytest
@@ -30,6 +29,7 @@ from durasess import DurasessError, Engine
 from durasess.engine.files import RealFiles
 from durasess.engine.verify import verify
 from tests.support.capabilities import attaching_strace
+from tests.support.planting import planted
 from tests.support.tiers import FULL
 
 PATIENCE = 30
@@ -253,7 +253,7 @@ def writes_are_taken_for_whole() -> Any:
             original(self, fd, data, offset)
         return len(data)
 
-    return mock.patch.object(RealFiles, "write_at", write_at)
+    return planted(RealFiles, "write_at", write_at)
 
 
 def failed_rename_is_taken_for_done() -> Any:
@@ -263,7 +263,7 @@ def failed_rename_is_taken_for_done() -> Any:
         with contextlib.suppress(OSError):
             original(self, source, target)
 
-    return mock.patch.object(RealFiles, "replace", replace)
+    return planted(RealFiles, "replace", replace)
 
 
 BUGS: dict[str, tuple[Callable[[], Any], str, str]] = {

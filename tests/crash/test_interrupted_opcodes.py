@@ -22,7 +22,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pytest
 
@@ -31,6 +30,7 @@ from durasess.engine import handle, live
 from durasess.session import call, call_operations
 from durasess.session.session import Session
 from tests.support.fault_sessions import untrue
+from tests.support.planting import planted
 from tests.support.striking import Struck, struck
 from tests.support.tiers import FULL, sampled
 
@@ -219,11 +219,11 @@ STRIDES = {"open": 3, "append": 1, "snapshot": 1, "close": 5, "session": 41}
 
 
 def opening_lets_go_of_nothing() -> Any:
-    return mock.patch.object(handle, "_release_in_committer", lambda scheduler, opened: None)
+    return planted(handle, "_release_in_committer", lambda scheduler, opened: None)
 
 
 def ids_are_forgotten() -> Any:
-    return mock.patch.object(live, "remember", lambda *what: None)
+    return planted(live, "remember", lambda *what: None)
 
 
 def close_says_that_it_is_closed_at_once() -> Any:
@@ -234,14 +234,14 @@ def close_says_that_it_is_closed_at_once() -> Any:
             self.begun = True
             original(self)
 
-    return mock.patch.object(Engine, "close", close)
+    return planted(Engine, "close", close)
 
 
 def unknown_is_told_as_failed() -> Any:
     def failed(core: Any, asked: Any, reason: str, *, by: str) -> Any:
         return call_operations.fail(core, asked, RuntimeError(reason))
 
-    return mock.patch.object(call.call_operations, "unknown", failed)
+    return planted(call.call_operations, "unknown", failed)
 
 
 BUGS: dict[str, tuple[str, Callable[[], Any]]] = {

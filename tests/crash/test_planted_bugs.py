@@ -31,6 +31,7 @@ from durasess.errors import DurasessError
 from tests.support.crash_driver import SESSION, STORE, Driver, PlanFailure, parse_plan
 from tests.support.crash_variants import hoisted, skipping, traced
 from tests.support.explorer import Explorer
+from tests.support.planting import planted
 from tests.support.sim_files import Op, SimFiles, Tree
 
 Patch = Callable[[], AbstractContextManager[Any]]
@@ -132,15 +133,15 @@ def _prune_before_snapshot() -> AbstractContextManager[None]:
 def _prune_while_newest_is_unpublished() -> AbstractContextManager[None]:
     """Between the renames and the directory sync, and all that the newest snapshot covers."""
 
-    def publish(disk: Any, directory: str, *, newest_is_good: bool) -> None:
+    def publish(disk: Any, directory: str, *, tmp: str, newest_is_good: bool) -> None:
         newest = paths.join(directory, paths.SNAPSHOT)
         if newest_is_good:
             disk.replace(newest, paths.join(directory, paths.SNAPSHOT_PREVIOUS))
-        disk.replace(newest + paths.TMP, newest)
+        disk.replace(paths.join(directory, tmp), newest)
         _unlink_segments(disk, directory)
         disk.sync_dir(directory)
 
-    return mock.patch.object(snapshot, "publish", publish)
+    return planted(snapshot, "publish", publish)
 
 
 def _plain_goes_before_the_compressed_is_named() -> AbstractContextManager[Any]:
@@ -151,7 +152,7 @@ def _plain_goes_before_the_compressed_is_named() -> AbstractContextManager[Any]:
         disk.unlink(plain)
         disk.sync_dir(directory)
 
-    return mock.patch.object(compression, "publish", publish)
+    return planted(compression, "publish", publish)
 
 
 def _half_is_compressed() -> AbstractContextManager[None]:
@@ -162,7 +163,7 @@ def _half_is_compressed() -> AbstractContextManager[None]:
 
     stack = contextlib.ExitStack()
     stack.enter_context(mock.patch.object(compression, "frames", mock.Mock(compress=compress)))
-    stack.enter_context(mock.patch.object(compression, "_comes_back", lambda *arguments: True))
+    stack.enter_context(planted(compression, "_comes_back", lambda *arguments: True))
     return stack
 
 
@@ -181,7 +182,7 @@ def _torn_tail_stays() -> AbstractContextManager[Any]:
         disk.close(fd)
         return []
 
-    return mock.patch.object(settle, "copy_forward", append_in_place)
+    return planted(settle, "copy_forward", append_in_place)
 
 
 def _reader_counts_unterminated_lines() -> AbstractContextManager[None]:
@@ -205,15 +206,15 @@ def _short_write_stays() -> AbstractContextManager[Any]:
     def go_on(self: Log, error: OSError, after: Any) -> None:
         self.offset = self._disk.fstat(self._fd).size
 
-    return mock.patch.object(Log, "_cut_back", go_on)
+    return planted(Log, "_cut_back", go_on)
 
 
 def _quarantine_is_skipped() -> AbstractContextManager[Any]:
-    return mock.patch.object(settle, "_keep_torn", lambda *arguments: [])
+    return planted(settle, "_keep_torn", lambda *arguments: [])
 
 
 def _seal_is_believed() -> AbstractContextManager[Any]:
-    return mock.patch.object(recovery, "_is_seal_synced", lambda *arguments: True)
+    return planted(recovery, "_is_seal_synced", lambda *arguments: True)
 
 
 def _reader_tidies_up() -> AbstractContextManager[None]:
@@ -228,7 +229,7 @@ def _reader_tidies_up() -> AbstractContextManager[None]:
 
 
 def _filler_is_read() -> AbstractContextManager[Any]:
-    return mock.patch.object(Scan, "_is_filler", lambda self, text: False)
+    return planted(Scan, "_is_filler", lambda self, text: False)
 
 
 def _only_zeros_are_blank() -> AbstractContextManager[None]:
@@ -241,7 +242,7 @@ def _only_zeros_are_blank() -> AbstractContextManager[None]:
 
 
 def _filler_stays_behind_the_seal() -> AbstractContextManager[Any]:
-    return mock.patch.object(Log, "_cut_filler", lambda self, size: None)
+    return planted(Log, "_cut_filler", lambda self, size: None)
 
 
 def _cleared_block_is_refused() -> AbstractContextManager[Any]:
@@ -264,11 +265,11 @@ def _filler_is_forgotten_in_the_size() -> AbstractContextManager[None]:
 
 
 def _size_is_not_looked_at() -> AbstractContextManager[Any]:
-    return mock.patch.object(Log, "_check_size", lambda self: None)
+    return planted(Log, "_check_size", lambda self: None)
 
 
 def _end_is_not_compared() -> AbstractContextManager[Any]:
-    return mock.patch.object(settle, "_refuse_if_changed", lambda unsealed, behind: None)
+    return planted(settle, "_refuse_if_changed", lambda unsealed, behind: None)
 
 
 def _end_is_compared_by_size() -> AbstractContextManager[Any]:
@@ -278,7 +279,7 @@ def _end_is_compared_by_size() -> AbstractContextManager[Any]:
         if len(behind) != unsealed.size - unsealed.scan.end:
             raise settle._alive(unsealed, "its size changed")
 
-    return mock.patch.object(settle, "_refuse_if_changed", refuse)
+    return planted(settle, "_refuse_if_changed", refuse)
 
 
 def _anchor_first(log: Sequence[Op]) -> Sequence[Op]:

@@ -22,6 +22,7 @@ from durasess.session.tools import Tool
 from durasess.store.beginning import first_events
 from tests.support.crash_driver import grain_of
 from tests.support.crash_states import CrashState, Settings, crash_states
+from tests.support.planting import planted
 from tests.support.sessions import SIM_PATH, clock, sim_disk
 from tests.support.sim_files import SimFiles
 
@@ -236,13 +237,11 @@ def effect_before_start() -> Any:
         self.mark()
         original(self, run, key, output)
 
-    return mock.patch.object(Script, "call", call)
+    return planted(Script, "call", call)
 
 
 def told_as_never_started() -> Any:
-    return mock.patch.object(
-        recovering, "_verified", lambda call, around: ("not_applied", None, None)
-    )
+    return planted(recovering, "_verified", lambda call, around: ("not_applied", None, None))
 
 
 def written_each_time() -> Any:
@@ -252,7 +251,7 @@ def written_each_time() -> Any:
     def drafts(*arguments: Any) -> Any:
         return [one for one in original(*arguments) if one.type != "run_finished"]
 
-    return mock.patch.object(settling, "recovery_drafts", drafts)
+    return planted(settling, "recovery_drafts", drafts)
 
 
 @pytest.mark.parametrize("bug", [effect_before_start, told_as_never_started, written_each_time])

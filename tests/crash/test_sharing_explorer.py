@@ -23,6 +23,7 @@ from durasess.engine.shared_log import SharedLog
 from durasess.engine.together import Together
 from durasess.engine.writer import Writer
 from tests.support.interleave import Baton, Process, Threads
+from tests.support.planting import planted
 from tests.support.sharing_cases import tasks
 from tests.support.sharing_explorer import (
     Explorer,
@@ -166,7 +167,7 @@ def _phase_is_ignored() -> AbstractContextManager[None]:
 
 
 def _failed_sync_is_not_told() -> AbstractContextManager[Any]:
-    return mock.patch.object(Together, "tell", lambda self, failure: self._write_anchor(lock.IDLE))
+    return planted(Together, "tell", lambda self, failure: self._write_anchor(lock.IDLE))
 
 
 def _nothing_is_taken_over() -> AbstractContextManager[None]:
@@ -176,22 +177,22 @@ def _nothing_is_taken_over() -> AbstractContextManager[None]:
         self._log.ends_as_told(0)
         return anchor is not None and anchor.phase == lock.IDLE
 
-    return mock.patch.object(Together, "_has_caught_up", has_caught_up)
+    return planted(Together, "_has_caught_up", has_caught_up)
 
 
 def _file_is_taken_for_the_old_one() -> AbstractContextManager[Any]:
-    return mock.patch.object(SharedLog, "is_in_place", lambda self: True)
+    return planted(SharedLog, "is_in_place", lambda self: True)
 
 
 def _last_event_is_not_asked_for() -> AbstractContextManager[Any]:
     def recover(*arguments: Any, at_least: Any, writer: bool) -> Any:
         return recovery.recover(*arguments, writer=writer)
 
-    return mock.patch.object(assembly, "recover", recover)
+    return planted(assembly, "recover", recover)
 
 
 def _kept_turn_is_not_told() -> AbstractContextManager[Any]:
-    return mock.patch.object(Together, "keep", lambda self: True)
+    return planted(Together, "keep", lambda self: True)
 
 
 def _kept_turn_is_told_as_ended() -> AbstractContextManager[Any]:
@@ -199,7 +200,7 @@ def _kept_turn_is_told_as_ended() -> AbstractContextManager[Any]:
         self._write_anchor(lock.IDLE)
         return True
 
-    return mock.patch.object(Together, "keep", keep)
+    return planted(Together, "keep", keep)
 
 
 def _kept_turn_is_given_up() -> AbstractContextManager[Any]:
@@ -207,7 +208,7 @@ def _kept_turn_is_given_up() -> AbstractContextManager[Any]:
         self.end(None)
         return True
 
-    return mock.patch.object(Together, "keep", keep)
+    return planted(Together, "keep", keep)
 
 
 def _answers_come_before_the_others_events() -> AbstractContextManager[Any]:
@@ -215,7 +216,7 @@ def _answers_come_before_the_others_events() -> AbstractContextManager[Any]:
         self._outbox.answer(None)
         return self._scheduler.expects_more() and self._turns.keep()
 
-    return mock.patch.object(Writer, "_keeps_turn", keeps_turn)
+    return planted(Writer, "_keeps_turn", keeps_turn)
 
 
 @contextlib.contextmanager
