@@ -28,7 +28,7 @@ TESTS = (
 )
 """Each in a process of its own."""
 
-LEAST = 96.0
+LEAST = 99.0
 """Per cent, and what is reached now; the aim is 100. It is only ever raised."""
 
 CONFIG = """\

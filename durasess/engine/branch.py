@@ -255,9 +255,9 @@ class _Segment:
 
     def close(self) -> None:
         """Give the descriptor back; safe to call again."""
-        if self._fd >= 0:
-            self._disk.close(self._fd)
-            self._fd = -1
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            self._disk.close(fd)
 
 
 def _marked_anew(kept: list[Record], end: Place) -> tuple[list[bytes], Place]:

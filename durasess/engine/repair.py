@@ -102,7 +102,6 @@ class _Repair:
             readable=len(self._readable),
         )
         self._doomed = self._segments_behind_the_end()
-        self._beyond = self._snapshots_beyond_the_end()
         self._cut = self._cut_segment()
 
     def _read_log(self) -> _End:
@@ -167,8 +166,6 @@ class _Repair:
             self._say(f"move {name} to quarantine, it is not valid: {reason}")
         if self._readable:
             self._say(f"keep the {len(self._readable)} events that can be read behind the damage")
-        for name in self._beyond:
-            self._say(f"move {name} to quarantine, it is of a history that is cut off")
         for number in self._doomed:
             self._say(f"move {paths.segment(number)} to quarantine, whole")
         if self._needs_meta():
@@ -190,7 +187,7 @@ class _Repair:
             self._write_anchor()
         for number in reversed(self._doomed):
             self._remove(*_names(number))
-        self._remove(*(name for name in self._claims.bad if name != paths.META), *self._beyond)
+        self._remove(*(name for name in self._claims.bad if name != paths.META))
         self._disk.sync_dir(self._directory)
         if self._cut is not None:
             self._publish_cut(self._cut)
@@ -205,13 +202,6 @@ class _Repair:
         names = (paths.parse(name) for name in self._disk.listdir(self._directory))
         numbers = {name.number for name in names if name.kind == "segment"}
         return sorted(number for number in numbers if number > self._end.number)
-
-    def _snapshots_beyond_the_end(self) -> list[str]:
-        """A snapshot of what is cut off would be taken for the newest later."""
-        if not self._damage:
-            return []
-        end = self._end.place.seq
-        return [one.name for one in self._claims.snapshots if one.trailer.seq > end]
 
     def _cut_segment(self) -> bytes | None:
         """The new content of the segment in which the kept log ends, when that changes."""
@@ -239,9 +229,6 @@ class _Repair:
         lines = b"".join(record.line + b"\n" for record in self._readable)
         if lines:
             self._aside(f"readable_after_{self._end.place.seq}.jsonl", lines)
-        for name in self._beyond:
-            path = paths.join(self._directory, name)
-            self._aside(name, publishing.read_whole(self._disk, path))
         for number in self._doomed:
             for name in _names(number):
                 with contextlib.suppress(FileNotFoundError):

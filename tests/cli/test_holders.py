@@ -19,10 +19,15 @@ from durasess.store import holders
 from tests.cli import sessions
 
 HOLD = """
-import sys
+import sys, time
 from durasess import Engine
+from durasess.engine import lock
+from durasess.engine.files import RealFiles
 with Engine.open(sys.argv[1], mode=sys.argv[2]) as engine:
     engine.append("held", {})
+    # A turn is kept for a moment behind the answer.
+    while lock.read_anchor(RealFiles(), engine.path, engine.session_id).phase != lock.IDLE:
+        time.sleep(0.001)
     print("open", flush=True)
     sys.stdin.read()
 """

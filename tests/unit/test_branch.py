@@ -217,3 +217,31 @@ def test_damage_behind_the_last_event_is_refused(tmp_path: Path) -> None:
     sessions.flip_bit(file, file.read_bytes().index(b'"blake2b":"') + 12)
     with pytest.raises(CorruptionError, match="Nothing was copied"):
         copied(source, tmp_path / "b1")
+
+
+def test_descriptor_of_a_copy_that_cannot_be_closed_is_closed_once() -> None:
+    """Its number may be another file's by then."""
+    files = sessions.sim_disk()
+    with sessions.open_sim(files) as engine:
+        sessions.append_all(engine, 3)
+    target = f"{sessions.SIM_PATH}-copy"
+    closed: list[int] = []
+    original = files.close
+
+    def close(fd: int) -> None:
+        closed.append(fd)
+        original(fd)
+        if files.tree().get(f"{target}/events_0001.jsonl"):
+            raise OSError(errno.EIO, "no close")
+
+    files.close = close  # type: ignore[method-assign]
+    with pytest.raises(StorageError):
+        branch.copy(
+            files,
+            sessions.SIM_PATH,
+            target,
+            through=branch.EVERYTHING,
+            created=CREATED,
+            token=lambda: "t",
+        )
+    assert len(closed) == len(set(closed))

@@ -780,6 +780,8 @@ def test_events_that_were_made_ready_are_written_as_one_batch(tmp_path):
         assert engine.state == [{"n": 1}, {"n": 2}]
         with pytest.raises(EventRejectedError):
             engine.prepared(Encoded("", b"{}"))
+        with pytest.raises(EventRejectedError, match="call_id"):
+            engine.prepared(Encoded("note", b"{}", call_id=""))
     lines = segment_path(tmp_path / "s1").read_bytes().split(b"\n")
     assert [b'"b":0' in lines[1], b'"b":2' in lines[2]] == [True, True]
 

@@ -13,6 +13,7 @@ from tests.support.lines import write_next
 from tests.support.sessions import (
     SIM_PATH,
     collect,
+    drop_line,
     flip_bit,
     make_segments,
     make_session,
@@ -263,3 +264,23 @@ def test_event_that_apply_does_not_take_is_refused_with_what_to_do(tmp_path):
     found = recovered(path, fold=Fold(initial=list, apply=lambda state, event: 1 / 0))
     with pytest.raises(CorruptionError, match="Correct the program"):
         recovery.refuse(found)
+
+
+def test_receipt_whose_line_is_lost_before_the_snapshot_is_accepted(tmp_path):
+    """What a snapshot covers need not be there any more."""
+    path = tmp_path / "s1"
+    with open_inline(path, compress=False) as engine:
+        receipts = [engine.append("t", n) for n in range(1, 5)]
+        engine.snapshot()
+        engine.append("t", 5)
+    for _ in range(3):
+        drop_line(segment_path(path, 1), -1)
+    assert recovered(path, at_least=receipts[2]).state == [1, 2, 3, 4, 5]
+
+
+def test_seal_that_a_snapshot_lies_behind_is_synced(tmp_path):
+    """The newest snapshot is bad; meta knows that one was there, and so that the seal was."""
+    path = make_snapshots(tmp_path / "s1", 3)
+    flip_bit(tmp_path / "s1" / "snapshot.json.zst", 30)
+    found = recovered(path)
+    assert (found.state, found.report.clean) == ([1, 2, 3], True)

@@ -938,3 +938,14 @@ def test_turn_that_cannot_be_given_up_ends_the_handle(files):
     one.close()
     assert other.append("counted", 4).seq in (3, 4)
     other.close()
+
+
+def test_end_that_is_told_outside_a_turn_leaves_the_anchor_of_others_alone(files):
+    one, other = join(files), join(files)
+    one.append("counted", 1)
+    other.append("counted", 2)
+    before = files.tree()[LOCK]
+    turns_of(one).tell(None)
+    assert files.tree()[LOCK] == before
+    one.close()
+    other.close()

@@ -69,6 +69,7 @@ def test_owner_of_its_session_waits_for_nobody_and_is_always_the_last(files):
     before = files.tree()
     turns.begin()
     turns.look()
+    assert turns.keep()
     turns.end(None)
     turns.tell(SessionFailedError("failed"))
     assert turns.is_last()
