@@ -478,3 +478,10 @@ def test_bulk_puts_the_collector_back_as_it_was(enabled: bool) -> None:
         assert gc.isenabled() is enabled
     finally:
         (gc.enable if before else gc.disable)()
+
+
+def test_text_with_half_a_character_is_encoded_and_not_said_to_come_back() -> None:
+    """Two halves that were put together would come back as one character."""
+    data, comes_back = codec.encoded({"a": "\ud83d" + "\ude00"})
+    assert (data, comes_back) == (b'{"a":"\\ud83d\\ude00"}', False)
+    assert codec.encoded({"a": "\u2028"}) == (b'{"a":"\\u2028"}', True)
