@@ -88,7 +88,7 @@ class _Axis:
             return [(self.pixel(value), label) for value, label in self._linear]
         steps = round(math.log10(self._high / self._low))
         values = [self._low * 10**step for step in range(steps + 1)]
-        return [(self.pixel(value), f"{value:,g}") for value in values]
+        return [(self.pixel(value), f"{value:,.9f}".rstrip("0").rstrip(".")) for value in values]
 
 
 def _grid(across: _Axis, up: _Axis) -> list[str]:

@@ -48,7 +48,7 @@ class Peer:
     open: Callable[[Path], Handle]
     note: str
     missing: str = ""
-    most_events: int = 1_000_000
+    most_events: int = 1_000_400
     threads: bool = True
     appends_async: bool = False
 
