@@ -238,8 +238,8 @@ def close_says_that_it_is_closed_at_once() -> Any:
 
 
 def unknown_is_told_as_failed() -> Any:
-    def failed(core: Any, asked: Any, reason: str, *, by: str) -> Any:
-        return call_operations.fail(core, asked, RuntimeError(reason))
+    def failed(core: Any, call: Any, reason: str, *, by: str) -> Any:
+        return call_operations.fail(core, call, RuntimeError(reason))
 
     return planted(call.call_operations, "unknown", failed)
 
