@@ -1,5 +1,5 @@
-"""A large file is read, masked and mapped by a process of its own, while this one writes: two
-processors do it in half of the time. What is written is the same to the byte.
+"""A large file is read, masked and mapped by a process of its own, while this one writes. What is
+written is the same to the byte.
 
 That process has the open file and hands over what is to be written, batch by batch, through a pipe
 that holds little, so that neither runs ahead of the other. It ends when this one does, however that
