@@ -127,10 +127,11 @@ class Traced:
         go, said = os.pipe(), os.pipe()
         pid = os.fork()
         if pid == 0:
-            os.close(go[1])
-            _live(self.session, go[0], said[1], bug)
+            _live(self.session, go, said[1], bug)
         os.close(go[0])
         os.close(said[1])
+        # Attached sooner, strace would make one of the first steps fail that are no part of it.
+        assert os.read(said[0], 1) == b"!"
         command = ["strace", "-f", "-o", str(self._output), *options, "-p", str(pid)]
         try:
             with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as strace:
@@ -168,10 +169,12 @@ def _read_all(fd: int) -> bytes:
     return found
 
 
-def _live(session: Path, go: int, said: int, bug: Callable[[], Any]) -> None:
+def _live(session: Path, go: tuple[int, int], said: int, bug: Callable[[], Any]) -> None:
     """The life of the traced process; it never returns into its parent's code."""
     try:
-        os.read(go, 2)
+        os.close(go[1])
+        os.write(said, b"!")
+        os.read(go[0], 2)
         with bug():
             text = json.dumps(work(session))
         os.write(said, text.encode())
