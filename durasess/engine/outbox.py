@@ -1,8 +1,8 @@
 """What is durable on its way into the state and to its callers: at once, or behind the turn.
 
 Where others wrote before this writer's batch and that was not read yet, the batch waits until it
-was. Where writers share a session, callers are answered when the turn has ended. Touches no file
-but to read what others wrote.
+was. Where writers share a session, callers are answered when the turn has ended or is kept. Touches
+no file but to read what others wrote.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ class Turns(Protocol):
         told."""
 
     answers_at_end: bool
-    """Whether callers are answered when the turn has ended, because only that tells the others."""
+    """Whether others write too: a turn is begun and ended, and callers are answered only when it
+    has told the others, at its end or where it is kept."""
 
     def acknowledged(self) -> None:
         """A batch is about to be answered: the anchor may say so."""

@@ -134,18 +134,9 @@ class Writer:
     def _keeps_turn(self) -> bool:
         """Answer within the turn, where callers are likely to go on at once: what begins and ends a
         turn costs as much as what is written in it."""
-        if self._closed or self.failure is not None or not self._turns.answers_at_end:
+        if self._closed or self.failure is not None or not self._scheduler.expects_more():
             return False
-        if not self._scheduler.expects_more():
-            return False
-        try:
-            self._catch_up()
-        except BaseException as error:
-            self._broken(error)
-            if not isinstance(error, Exception):
-                raise
-            return False
-        if self._turns.keep():
+        if self._is_caught_up() and self._turns.keep():
             self._outbox.answer(None)
             return True
         return False
@@ -195,13 +186,19 @@ class Writer:
         """Behind the turn: what takes time and needs no lock, then the answers."""
         try:
             if self.failure is None:
-                self._catch_up()
+                self._is_caught_up()
+        finally:
+            self._outbox.answer(self.failure)
+
+    def _is_caught_up(self) -> bool:
+        """Whether those who wait can be answered; whatever stops it ends the handle."""
+        try:
+            self._catch_up()
         except BaseException as error:
             self._broken(error)
             if not isinstance(error, Exception):
                 raise
-        finally:
-            self._outbox.answer(self.failure)
+        return self.failure is None
 
     def look(self) -> bool:
         """Take over what other writers appended, without a turn; False when that takes one."""

@@ -651,6 +651,30 @@ def test_kept_turn_that_cannot_be_told_ends(files, monkeypatch):
     other.close()
 
 
+@pytest.mark.parametrize("error", [MemoryError("short"), KeyboardInterrupt()])
+def test_catching_up_that_fails_ends_a_kept_turn_and_the_handle(files, monkeypatch, error):
+    one, other = join(files), join(files)
+    one.append("counted", 1)
+    other.append("counted", 2)
+    left = keeping(one, monkeypatch, lambda: pytest.fail("it went on"))
+    real = one._writer._outbox.catch_up
+
+    def catch_up():
+        monkeypatch.setattr(one._writer._outbox, "catch_up", real)
+        raise error
+
+    monkeypatch.setattr(one._writer._outbox, "catch_up", catch_up)
+    with pytest.raises((SessionFailedError, KeyboardInterrupt)):
+        one.append("counted", 3)
+    assert len(left) == 1
+    assert isinstance(one._writer.failure, SessionFailedError)
+    assert not is_locked(files)
+    one.close()
+    assert other.append("counted", 4).seq == 4
+    assert other.state == [1, 2, 3, 4], "it was synced, and its outcome unknown"
+    other.close()
+
+
 def test_close_within_a_kept_turn_ends_it(files, monkeypatch):
     one, other = join(files), join(files)
     one.append("counted", 1)
