@@ -85,14 +85,26 @@ def main(giving: int) -> None:
         outlet = Outlet(outgoing)
         orders = codec.typed(sys.stdin.buffer.read(), Orders)
         outlet.send(HELLO, b"")
-        try:
-            content = codec.encode(_read(outlet, orders))
-        except DurasessError as error:
-            path = os.fsdecode(bytes.fromhex(orders.path))
-            refusal = Refusal(str(error), path, getattr(error, "errno", None))
-            outlet.send(REFUSED, codec.encode(refusal))
-        else:
-            outlet.send(REPORT, content)
+        answer(outlet, orders)
+
+
+def answer(outlet: Outlet, orders: Orders) -> None:
+    """Read it, and say at the end what came of it: nobody sees what this process would print."""
+    path = os.fsdecode(bytes.fromhex(orders.path))
+    try:
+        content = codec.encode(_read(outlet, orders))
+    except DurasessError as error:
+        refusal = Refusal(str(error), path, getattr(error, "errno", None))
+    except Exception as error:
+        refusal = Refusal(
+            f"{path}: the process that read it was stopped by {error!r}. What is before that is "
+            "imported; import again, that goes on there.",
+            path,
+        )
+    else:
+        outlet.send(REPORT, content)
+        return
+    outlet.send(REFUSED, codec.encode(refusal))
 
 
 def _read(outlet: Outlet, orders: Orders) -> ImportReport:

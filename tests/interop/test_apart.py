@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -18,7 +19,7 @@ import pytest
 from benchmarks import foreign
 from durasess.engine.engine import Engine
 from durasess.errors import StorageError
-from durasess.interop import apart, recording
+from durasess.interop import apart, apart_reader, recording
 from durasess.interop.importing import import_file
 from durasess.interop.tally import ImportReport
 from durasess.store.store import Store
@@ -281,6 +282,24 @@ def test_no_process_is_left_when_this_one_is_killed(tmp_path: Path) -> None:
     while is_running(pid):
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def test_cause_of_a_reading_that_stops_is_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other process prints to nobody."""
+
+    def read(*given: Any) -> ImportReport:
+        raise KeyError("odd")
+
+    monkeypatch.setattr(apart_reader, "_read", read)
+    sent: list[tuple[int, bytes]] = []
+    outlet: Any = SimpleNamespace(send=lambda kind, content: sent.append((kind, content)))
+    orders: Any = SimpleNamespace(path=b"/home/x/rollout.jsonl".hex())
+    apart_reader.answer(outlet, orders)
+    ((kind, content),) = sent
+    refusal = msgspec.json.decode(content, type=apart.Refusal)
+    assert kind == apart.REFUSED
+    assert refusal.path == "/home/x/rollout.jsonl"
+    assert "KeyError('odd')" in refusal.message and "import again" in refusal.message
 
 
 def is_running(pid: int) -> bool:
