@@ -232,3 +232,13 @@ def test_a_thread_that_does_not_pay_is_not_started_for_a_while(
     monkeypatch.setattr(files, "stopwatch", lambda: float(next(ticks)))
     assert data(path) == EVENTS
     assert started == [2, 6]
+
+
+def test_a_thread_that_does_as_well_is_started_for_each_segment(
+    path: str, started: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "_ALONE", 3)
+    # A clock that stands: nobody waits longer with a thread than without.
+    monkeypatch.setattr(files, "stopwatch", lambda: 0.0)
+    assert data(path) == EVENTS
+    assert started == list(range(2, SEGMENTS + 1))

@@ -245,3 +245,33 @@ def test_descriptor_of_a_copy_that_cannot_be_closed_is_closed_once() -> None:
             token=lambda: "t",
         )
     assert len(closed) == len(set(closed))
+
+
+def test_segment_of_a_copy_that_cannot_be_made_closes_the_one_before_once() -> None:
+    files = sessions.sim_disk()
+    with sessions.open_sim(files) as engine:
+        for n in (1, 2):
+            engine.append("counted", n)
+            engine.rotate()
+    target = f"{sessions.SIM_PATH}-copy"
+    closed: list[int] = []
+    original = files.close
+
+    def close(fd: int) -> None:
+        closed.append(fd)
+        original(fd)
+
+    files.close = close  # type: ignore[method-assign]
+    files.fail("create", where=f"{target}/events_0002.jsonl", code=errno.ENOSPC)
+    with pytest.raises(StorageError, match="The session was only read") as raised:
+        branch.copy(
+            files,
+            sessions.SIM_PATH,
+            target,
+            through=branch.EVERYTHING,
+            created=CREATED,
+            token=lambda: "t",
+        )
+    assert raised.value.errno == errno.ENOSPC
+    assert len(closed) == len(set(closed))
+    assert not files.descriptors

@@ -227,3 +227,15 @@ def test_what_is_beside_is_written_and_not_decoded() -> None:
     assert ready.body == b',"type":"note","run_id":"r","data":{"a":1,"b":2}'
     assert ready.draft.data == {"a": 1}
     assert Drafting().encoded(Encoded("note", b"{}", b'"b":2')).body.endswith(b'{"b":2}')
+
+
+def test_encoded_data_keeps_all_its_ids() -> None:
+    ready = Drafting().encoded(Encoded("note", b'{"a":1}', run_id="r", call_id="c", event_id="e"))
+    assert ready.body == body({"a": 1}, run_id="r", call_id="c", event_id="e")
+    assert ready.draft == Draft("note", {"a": 1}, "r", "c", "e")
+
+
+@pytest.mark.parametrize("name", ["run_id", "call_id", "event_id"])
+def test_id_beside_encoded_data_that_is_no_short_text_is_refused(name: str) -> None:
+    one = Encoded(**{"type": "note", "data": b"{}", name: "x" * 513})
+    assert f"event rejected: {name} is 1 to 512" in refusal(Drafting().encoded, one)

@@ -134,6 +134,15 @@ def in_child(work):
     return text
 
 
+def test_child_forgets_every_handle_and_closes_none_at_its_exit():
+    handles = [Handle(), Handle()]
+    for handle in handles:
+        lifetime.add(handle)
+    lifetime._forget_in_child()
+    lifetime._close_all()
+    assert [handle.calls for handle in handles] == [["forget"]] * 2
+
+
 @pytest.mark.parametrize("call", ["append", "flush", "snapshot", "rotate", "prune"])
 def test_handle_is_dead_in_a_forked_child(tmp_path, call, monkeypatch):
     monkeypatch.undo()

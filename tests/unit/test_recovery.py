@@ -284,3 +284,17 @@ def test_seal_that_a_snapshot_lies_behind_is_synced(tmp_path):
     flip_bit(tmp_path / "s1" / "snapshot.json.zst", 30)
     found = recovered(path)
     assert (found.state, found.report.clean) == ([1, 2, 3], True)
+
+
+def test_receipt_before_a_segment_of_which_nothing_is_left_is_still_looked_for(tmp_path):
+    """The snapshot covers the segment that lost its bytes; the one before it is whole."""
+    path = tmp_path / "s1"
+    with open_inline(path, compress=False) as engine:
+        receipt = engine.append("t", 1)
+        engine.snapshot()
+        engine.append("t", 2)
+        engine.snapshot()
+    segment_path(path, 2).write_bytes(b"")
+    assert recovered(path, at_least=receipt).state == [1, 2]
+    with pytest.raises(CorruptionError, match="another event stands there"):
+        recovered(path, at_least=Receipt("s1", 1, "00000000"))

@@ -474,3 +474,14 @@ def test_damage_in_what_others_wrote_is_an_error_and_no_event_is_passed_over(mad
         other.place = Place(before.seq + 2, other.place.chain)
     with pytest.raises(LineError, match="reading on led to"):
         list(other.passed_batches())
+
+
+def test_file_that_was_cut_behind_a_jump_is_an_error_and_no_event_is_passed_over(made):
+    """Another program made it shorter while this writer had its turn."""
+    one, other = two_of_which_one_is_behind(made)
+    place, offset = other.place, other.offset
+    assert other.jump(anchor_at(one))
+    other._disk.truncate(other._fd, offset)
+    with pytest.raises(LineError, match="reading on led to"):
+        list(other.passed_batches())
+    assert other.read == place

@@ -228,6 +228,65 @@ class NoThreads(InlineScheduler):
         raise RuntimeError("can't start new thread")
 
 
+class Meanwhile(InlineScheduler):
+    """Something another thread does before the next work is handed over."""
+
+    act = None
+
+    def submit(self, ticket):
+        act, self.act = self.act, None
+        if act is not None:
+            act()
+        super().submit(ticket)
+
+
+def test_snapshot_that_another_thread_took_meanwhile_is_the_one_that_was_asked_for(tmp_path):
+    scheduler = Meanwhile()
+    engine = open_inline(tmp_path / "s1", scheduler=scheduler, snapshot_every=10**6)
+    append_all(engine, 3)
+    scheduler.act = engine.snapshot
+    assert engine.snapshot() == 3
+    assert scheduler.act is None
+    assert snapshot_seqs(tmp_path / "s1") == [3], "one, not two of the same"
+    engine.close()
+
+
+class LosesTheFirst(Meanwhile):
+    """The thread of the first job dies before its first step."""
+
+    lives = 1
+
+    def background(self, job):
+        if self.lives:
+            self.lives -= 1
+        else:
+            super().background(job)
+
+
+def test_job_that_both_a_snapshot_and_its_waiter_find_dead_ends_once(tmp_path):
+    """The next one has begun between the moment the waiter sees it and the moment it says so: it
+    is not ended for the other."""
+    scheduler = LosesTheFirst()
+    engine = open_inline(tmp_path / "s1", scheduler=scheduler, snapshot_every=10**6)
+    engine.append("t", 1)
+    jobs = [engine._writer.begin_snapshot()]
+
+    def goes_on():
+        engine.append("t", 2)
+        jobs.append(engine._writer.begin_snapshot())
+
+    scheduler.act = goes_on
+    jobs[0].see_to_it()
+    with pytest.raises(StorageError, match="ended before it could say how"):
+        jobs[0].ticket.outcome()
+    assert engine._writer._snapshots.job is jobs[1]
+    assert scheduler.run_background()
+    assert (jobs[1].ticket.outcome(), engine._writer._snapshots.job) == (2, None)
+    assert len(engine.notices) == 1
+    engine.close()
+    assert snapshot_seqs(tmp_path / "s1") == [2]
+
+
 @pytest.fixture
 def no_threads(tmp_path):
     """An engine on such a machine; it lets go of its files whatever becomes of it."""

@@ -155,6 +155,30 @@ def test_hook_that_raises_system_exit_behind_a_turn_fails_the_handle_and_nothing
         other.close()
 
 
+def test_event_of_another_that_apply_does_not_take_fails_the_handle_behind_its_turn(tmp_path):
+    """What others wrote before is read behind the turn: the own event is in the log by then."""
+
+    def picky(state, found):
+        if found.data == "of another":
+            raise ValueError("not this one")
+        state.append(found.data)
+
+    other = open_inline(tmp_path / "s1", mode="shared")
+    other.append("t", "first")
+    engine = open_inline(tmp_path / "s1", mode="shared", apply=picky)
+    other.append("t", "of another")
+    with pytest.raises(SessionFailedError, match="not this one") as caught:
+        engine.append("t", "its own")
+    assert caught.value.seq == 2
+    assert (engine.state, engine.last_seq) == (["first"], 1)
+    with pytest.raises(SessionFailedError, match="not this one"):
+        engine.append("t", "one more")
+    assert outcome_of(engine.close) is None
+    other.refresh()
+    assert [found.data for found in other.events()] == ["first", "of another", "its own"]
+    other.close()
+
+
 def test_due_snapshot_that_the_system_stops_at_the_beginning_of_a_turn_answers_everybody(tmp_path):
     engine = open_inline(tmp_path / "s1", mode="shared", snapshot_every=3)
     other = open_inline(tmp_path / "s1", mode="shared")
