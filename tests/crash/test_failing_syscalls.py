@@ -64,6 +64,9 @@ CODES = {
 """Name → errors; strace refuses a name that the machine does not have. A short write is not among
 them: strace executes nothing, so it would be a system that lies. test_disk.py has real ones."""
 
+ANY = ("EIO", "ENOSPC", "EDQUOT", "EROFS", "EMFILE", "EINTR")
+"""In the full tier each call fails with each of these too, whether a system would say so or not."""
+
 AT_LEAST = {"pwrite64": 12, "fdatasync": 8, "fsync": 2, "openat": 12, "rename": 3, "close": 8}
 """So many calls the plan makes of these, in one thread; otherwise little would be tried."""
 
@@ -184,7 +187,7 @@ def _live(session: Path, go: tuple[int, int], said: int, bug: Callable[[], Any])
 
 def faults(name: str, count: int) -> Iterator[str]:
     """What strace is told to inject; in the suite at some calls, each code where its turn comes."""
-    codes = CODES[name]
+    codes = sorted({*CODES[name], *ANY}) if FULL else list(CODES[name])
     places = range(1, count + 1) if FULL else sorted({1, (count + 1) // 2, count})[:SAMPLE]
     for turn, nth in enumerate(places):
         for code in codes if FULL else [codes[turn % len(codes)]]:
