@@ -1,6 +1,6 @@
 """Which branches of the engine no test takes.
 
-    python -m tools.engine_coverage [--least 100]
+    python -m tools.engine_coverage [--least 99]
 
 Runs the tests of the engine under coverage, those in child processes too, and prints what no test
 comes by. Exit code 1 below `--least` per cent.
@@ -28,8 +28,8 @@ TESTS = (
 )
 """Each in a process of its own."""
 
-LEAST = 99.0
-"""Per cent, and what is reached now; the aim is 100. It is only ever raised."""
+LEAST = 100.0
+"""Per cent. What a test comes by only when threads happen to meet needs another that makes them."""
 
 CONFIG = """\
 [run]

@@ -103,7 +103,7 @@ def open_for_writing(options: Options, scheduler: Scheduler, opened: Opened) -> 
         publishing.give_back(options.disk, owner_fd)
         raise _not_opened(options, error) from error
     except BaseException:
-        if opened.writer is None:  # pragma: no branch - else struck behind the last line above
+        if opened.writer is None:
             publishing.give_back(options.disk, owner_fd)
         raise
 

@@ -14,8 +14,9 @@ from durasess import (
     SessionNotFoundError,
     StorageError,
 )
-from durasess.engine import lock, patience, workers
+from durasess.engine import handle, lock, patience, workers
 from durasess.engine.files import RealFiles
+from durasess.engine.opening import Opened
 from tests.support.lines import write_next
 from tests.support.sessions import (
     SIM_PATH,
@@ -208,6 +209,37 @@ def test_path_is_kept_as_it_is_on_a_disk_of_the_caller():
     files = sim_disk()
     with open_sim(files) as engine:
         assert engine.path == SIM_PATH
+
+
+class StruckBehind(Opened):
+    """Ctrl-C strikes when everything is made and kept, before the opening returns."""
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        if name == "writer" and value is not None:
+            raise KeyboardInterrupt
+
+
+def test_interruption_behind_the_last_step_gives_each_descriptor_back_once(monkeypatch):
+    """The writer has them by then: its end is theirs."""
+    disk = sim_disk()
+    open_sim(disk).close()
+    closed = []
+    honest = disk.close
+
+    def close(fd):
+        closed.append(fd)
+        honest(fd)
+
+    monkeypatch.setattr(disk, "close", close)
+    with monkeypatch.context() as patch:
+        patch.setattr(handle, "Opened", StruckBehind)
+        with pytest.raises(KeyboardInterrupt):
+            open_sim(disk)
+    assert disk.descriptors == {}
+    assert len(closed) == len(set(closed))
+    with open_sim(disk) as engine:
+        assert engine.append("t", 1).seq == 1
 
 
 # open_for_sharing
