@@ -35,6 +35,10 @@ class Files(Protocol):
     def read_at(self, fd: int, size: int, offset: int) -> bytes:
         """Up to `size` bytes; fewer only at the end of the file."""
 
+    def first_bytes(self, path: str, size: int) -> bytes:
+        """Up to `size` bytes that an existing file begins with: what `open`, `read_at` and `close`
+        do, for lists that look at files of thousands of sessions."""
+
     def write_at(self, fd: int, data: bytes, offset: int) -> int:
         """One write call; returns how many bytes were taken, possibly fewer than given."""
 

@@ -5,7 +5,7 @@ It is a claim about the other files, checked against them; a missing one is rebu
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -56,6 +56,10 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
     summary: Summary | None = None
 
 
+_Kind = TypeVar("_Kind", bound=Meta)
+_BEGINNING = b'{"format":%d,' % FORMAT
+
+
 def read(disk: files.Files, directory: str) -> Meta:
     """The meta of a session directory.
 
@@ -68,12 +72,12 @@ def read(disk: files.Files, directory: str) -> Meta:
 
 def parse(data: bytes, path: str) -> Meta:
     """Check and decode the bytes of a meta.json (a BOM and CRLF of an editor are passed over)."""
+    plain = as_written(data, Meta)
+    if plain is not None:
+        return plain
     line, end, rest = data.removeprefix(b"\xef\xbb\xbf").partition(b"\n")
     if not end or rest:
         raise LineError("meta", "expected one line with a line feed")
-    plain = _as_written(line)
-    if plain is not None:
-        return plain
     line = line.removesuffix(b"\r")
     fields = codec.control(line) if line.endswith(b"}") else {}
     found = fields.get("format")
@@ -91,13 +95,14 @@ def parse(data: bytes, path: str) -> Meta:
     return claimed
 
 
-def _as_written(line: bytes) -> Meta | None:
-    """In one look, for lists of thousands; None for whatever this version would not write."""
-    if not line.startswith(b'{"format":%d,' % FORMAT):
+def as_written(data: bytes, kind: type[_Kind]) -> _Kind | None:
+    """The same in one look, for lists of thousands, which say by `kind` what they want of the
+    summary; None for whatever is not of that kind or this version would not write."""
+    if not data.startswith(_BEGINNING) or data.find(b"\n") != len(data) - 1:
         return None
     try:
-        claimed: Meta = codec.typed(line, Meta)
-        codec.check(line, codec.CHAIN_START)
+        claimed: _Kind = codec.typed(data, kind)
+        codec.check(data[:-1], codec.CHAIN_START)
         codec.unhexed(claimed.floor.crc)
     except LineError:
         return None

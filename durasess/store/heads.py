@@ -62,10 +62,6 @@ def _newest_segment(disk: Files, directory: str) -> str:
 
 def _head(disk: Files, path: str) -> bytes | None:
     try:
-        fd = disk.open(path)
+        return disk.first_bytes(path, _BYTES)
     except FileNotFoundError:
         return None
-    try:
-        return disk.read_at(fd, _BYTES, 0)
-    finally:
-        disk.close(fd)

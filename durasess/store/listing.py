@@ -16,8 +16,8 @@ from durasess.engine import codec
 from durasess.engine.files import Files
 from durasess.errors import SessionNotFoundError, StorageError
 from durasess.session.workspace import same_place
-from durasess.store import families, heads, holders
-from durasess.store.rows import Listed, Row, listed, listed_of, rows, size_of
+from durasess.store import families, heads, holders, looking
+from durasess.store.rows import Listed, Row, listed_of, rows, session_ids, size_of
 
 Sort = Literal["activity", "created", "title"]
 
@@ -69,20 +69,35 @@ def listing(
     total = 0
     marked: list[Row] = []
 
+    look = partial(_looked_at, disk, with_sizes=with_sizes)
+    # With all on the page, each is looked at while the system has its directory at hand.
+    is_all = limit is None and not offset and not tree
+
+    def seen(session_id: str) -> tuple[Listed | None, bool]:
+        found = listed_of(disk, root, session_id)
+        if found is None or found.row.problem:
+            return found, False
+        if not fits(found.row, wanted):
+            return None, False
+        return look(found) if is_all else found, True
+
     def fitting() -> Iterator[Listed]:
         nonlocal total
-        for found in listed(disk, root):
-            if found.row.problem:
-                marked.append(found.row)
-            elif fits(found.row, wanted):
+        for found, is_wanted in looking.looked_at(session_ids(disk, root), seen):
+            if found is not None and is_wanted:
                 total += 1
                 yield found
+            elif found is not None:
+                marked.append(found.row)
 
     choose = partial(_tree_page, disk, root) if tree else _page
     with codec.bulk():
         page = choose(fitting(), key, descending=descending, limit=limit, offset=offset)
+        if not is_all:
+            page = list(looking.looked_at(page, look))
+        # Behind the reading of what they say of their runs: a lock that is older says nothing.
         locks = holders.Listed() if any(_has_open_run(one.row) for one in page) else None
-        shown = tuple(_looked_at(disk, one, locks, with_sizes=with_sizes) for one in page)
+        shown = tuple(_with_holder(disk, one.row, locks) for one in page)
     found = shown if offset else (*shown, *sorted(marked, key=lambda row: row.session_id))
     return Listing(
         rows=found,
@@ -216,16 +231,16 @@ def moment(text: str | datetime.datetime | None) -> datetime.datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
 
 
-def _looked_at(disk: Files, one: Listed, locks: holders.Listed | None, *, with_sizes: bool) -> Row:
+def _looked_at(disk: Files, one: Listed, *, with_sizes: bool) -> Listed:
     row = one.row
     try:
         problem = heads.problem(disk, row.path, active=one.active) or row.problem
         size = size_of(disk, row.path) if with_sizes else None
     except OSError as error:
         problem, size = f"{error}", None
-    if problem or size is not None:
-        row = msgspec.structs.replace(row, problem=problem, size_bytes=size)
-    return _with_holder(disk, row, locks) if _has_open_run(row) else row
+    if not problem and size is None:
+        return one
+    return Listed(msgspec.structs.replace(row, problem=problem, size_bytes=size))
 
 
 def _has_open_run(row: Row) -> bool:
@@ -235,6 +250,8 @@ def _has_open_run(row: Row) -> bool:
 def _with_holder(disk: Files, row: Row, locks: holders.Listed | None) -> Row:
     """What meta says is as of the run's start, so a run whose worker was killed says it goes on
     until the next writer says otherwise; the kernel knows now."""
+    if not _has_open_run(row):
+        return row
     is_open = holders.is_open(disk, row.path, locks)
     last_run = row.last_run
     if is_open is False:

@@ -6,8 +6,10 @@ have gone on since.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +18,7 @@ from durasess.engine import meta, paths
 from durasess.engine.files import Files
 from durasess.engine.types import LineError
 from durasess.errors import DurasessError, SessionNotFoundError, StorageError
+from durasess.store import looking
 
 MAX_BYTES = 65536
 """Of a `meta.json` that a list reads."""
@@ -71,24 +74,21 @@ class Listed(NamedTuple):
 def rows(disk: Files, root: str) -> Iterator[Row]:
     """A row for every session of the store, in no order. StorageError when the store itself cannot
     be read; none when it is not there."""
-    return (found.row for found in listed(disk, root))
+    found = looking.looked_at(session_ids(disk, root), partial(row_of, disk, root))
+    return (row for row in found if row is not None)
 
 
-def listed(disk: Files, root: str) -> Iterator[Listed]:
-    """The same, each with its newest segment."""
+def session_ids(disk: Files, root: str) -> list[str]:
+    """The names in a store that sessions may have. StorageError as for `rows`."""
     try:
         names = disk.listdir(root)
     except FileNotFoundError:
-        return
+        return []
     except OSError as error:
         raise StorageError(
             f"{root} cannot be read: {error}.", path=root, errno=error.errno
         ) from error
-    for name in names:
-        if paths.session_id_problem(name) is None:
-            found = listed_of(disk, root, name)
-            if found is not None:
-                yield found
+    return [name for name in names if paths.session_id_problem(name) is None]
 
 
 def row_of(disk: Files, root: str, session_id: str) -> Row | None:
@@ -98,7 +98,7 @@ def row_of(disk: Files, root: str, session_id: str) -> Row | None:
 
 
 def listed_of(disk: Files, root: str, session_id: str) -> Listed | None:
-    """The same, with its newest segment."""
+    """The same, with the newest segment that its `meta.json` knows of."""
     path = paths.join(root, session_id)
     try:
         found = _meta(disk, path)
@@ -143,14 +143,10 @@ def path_of(root: str, session_id: str) -> str:
 
 def _meta(disk: Files, directory: str) -> meta.Meta:
     path = paths.join(directory, paths.META)
-    fd = disk.open(path)
-    try:
-        data = disk.read_at(fd, min(disk.size(fd), MAX_BYTES + 1), 0)
-    finally:
-        disk.close(fd)
+    data = disk.first_bytes(path, MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise LineError("meta", f"it has more than the {MAX_BYTES} bytes that a list reads")
-    return meta.parse(data, path)
+    return meta.as_written(data, _Meta) or meta.parse(data, path)
 
 
 def _without_meta(disk: Files, path: str, session_id: str) -> Row | None:
@@ -168,27 +164,76 @@ def _without_meta(disk: Files, path: str, session_id: str) -> Row | None:
 
 
 def _row(found: meta.Meta, session_id: str, path: str) -> Row:
+    summary = found.summary
+    shown = _Shown() if summary is None else summary.data
+    if type(shown) is not _Shown:
+        shown = _fitting(shown)
+    updated_at = shown.updated_at or found.updated
+    return Row(
+        session_id=session_id,
+        path=path,
+        title=shown.title,
+        status=shown.status,
+        workspace=shown.workspace,
+        user_id=shown.user_id,
+        model=shown.model,
+        labels=shown.labels,
+        pinned=shown.pinned,
+        origin=shown.origin,
+        parent=shown.parent,
+        parent_seq=shown.parent_seq,
+        created_at=shown.created_at or found.created,
+        updated_at=updated_at,
+        active_at=shown.active_at or updated_at,
+        last_run=shown.last_run,
+        messages=shown.messages,
+        calls=shown.calls,
+        runs=shown.runs,
+        open_calls=shown.open_calls,
+        usage=shown.usage,
+        as_of=0 if summary is None else summary.seq,
+    )
+
+
+class _Shown(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a row shows of a summary."""
+
+    title: str = ""
+    status: str = ""
+    workspace: str = ""
+    user_id: str = ""
+    model: str = ""
+    labels: dict[str, Any] = {}
+    pinned: bool = False
+    origin: str = ""
+    parent: str = ""
+    parent_seq: int = 0
+    created_at: str = ""
+    updated_at: str = ""
+    active_at: str = ""
+    last_run: dict[str, Any] | None = None
+    messages: int = 0
+    calls: int = 0
+    runs: int = 0
+    open_calls: int = 0
+    usage: dict[str, Any] = {}
+
+
+class _Summary(meta.Summary, frozen=True):
+    data: _Shown
+
+
+class _Meta(meta.Meta, frozen=True, kw_only=True):
+    summary: _Summary | None = None
+
+
+def _fitting(summary: Any) -> _Shown:
     """Whatever a summary holds that is not what lists show is left out, never an error."""
-    shown = found.summary.data if found.summary is not None else None
-    known = {
-        name: value
-        for name, value in (shown.items() if isinstance(shown, dict) else ())
-        if type(value) is _SHOWN.get(name)
-    }
-    known.setdefault("created_at", found.created)
-    known.setdefault("updated_at", found.updated)
-    known.setdefault("active_at", known["updated_at"])
-    as_of = found.summary.seq if found.summary is not None else 0
-    return Row(session_id=session_id, path=path, as_of=as_of, **known)
-
-
-_SHOWN: dict[str, Any] = {
-    **dict.fromkeys(("title", "status", "workspace", "user_id", "model", "origin", "parent"), str),
-    **dict.fromkeys(("created_at", "updated_at", "active_at"), str),
-    **dict.fromkeys(("parent_seq", "messages", "calls", "runs", "open_calls"), int),
-    **dict.fromkeys(("labels", "usage", "last_run"), dict),
-    "pinned": bool,
-}
+    known = {}
+    for field in msgspec.structs.fields(_Shown) if isinstance(summary, dict) else ():
+        with contextlib.suppress(KeyError, msgspec.ValidationError):
+            known[field.name] = msgspec.convert(summary[field.name], field.type)
+    return _Shown(**known)
 
 
 def size_of(disk: Files, path: str) -> int:

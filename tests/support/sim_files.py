@@ -386,6 +386,14 @@ class SimFiles:
             self.reads.add(descriptor.path)
         return bytes(descriptor.node.data[offset : offset + size])
 
+    def first_bytes(self, path: str, size: int) -> bytes:
+        """Up to `size` bytes that a file begins with."""
+        fd = self.open(path)
+        try:
+            return self.read_at(fd, size, 0)
+        finally:
+            self.close(fd)
+
     def write_at(self, fd: int, data: bytes, offset: int) -> int:
         """One write; how many bytes were taken."""
         descriptor = self._descriptor(fd)

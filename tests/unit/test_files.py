@@ -314,6 +314,36 @@ def test_short_reads_of_the_system_are_put_together(
     disk.close(fd)
 
 
+@pytest.mark.parametrize("size", [0, 1, 5, 6, 7, 99])
+@pytest.mark.parametrize("most", [1, 2, 99])
+def test_first_bytes_are_what_the_file_begins_with(
+    path: str, size: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_pread", lambda fd, size, at: os.pread(fd, min(size, most), at))
+    written(path, b"abcdef")
+    with no_descriptor_left():
+        assert disk.first_bytes(path, size) == b"abcdef"[:size]
+
+
+@pytest.mark.parametrize("kind", ["directory", "pipe", "device"])
+def test_first_bytes_of_no_regular_file_are_refused_without_waiting(path: str, kind: str) -> None:
+    make_no_regular_file(path, kind)
+    with no_descriptor_left(), pytest.raises(OSError):
+        disk.first_bytes(path, 64)
+
+
+def test_first_bytes_of_nothing_are_an_error(path: str) -> None:
+    with no_descriptor_left(), pytest.raises(FileNotFoundError):
+        disk.first_bytes(path, 64)
+
+
+def test_what_is_in_memory_was_not_read_from_a_disk(path: str) -> None:
+    written(path, b"abcdef")
+    before = files.blocks_read()
+    disk.first_bytes(path, 64)
+    assert files.blocks_read() == before
+
+
 def test_no_single_read_is_larger_than_the_system_takes(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from durasess.engine import codec, meta
 from durasess.engine.meta import Baseline, Floor, Meta, Summary
-from durasess.engine.types import LineError
+from durasess.engine.types import FORMAT, LineError
 from durasess.errors import EventRejectedError, FormatVersionError
 from tests.support.lines import DIRECTORY, SESSION, TS, disk_with, flips
 from tests.support.sim_files import SimFiles
@@ -71,6 +71,42 @@ def test_meta_is_one_line_whose_first_member_is_the_format() -> None:
     assert b'"baseline":{"seq":0,"segment":1,"snapshot":null},"active":0' in data
     assert b'"epoch":0,' in data
     assert b'"floor":{"segment":0,"seq":0,"crc":"00000000"},"summary":null,"crc":"' in data
+
+
+class Titled(msgspec.Struct, frozen=True):
+    title: str
+
+
+class TitledSummary(Summary, frozen=True):
+    data: Titled
+
+
+class TitledMeta(Meta, frozen=True, kw_only=True):
+    summary: TitledSummary | None = None
+
+
+def test_list_gets_of_the_summary_what_it_wants() -> None:
+    found = meta.as_written(meta.encoded(FULL), TitledMeta)
+    assert found is not None
+    assert found.summary is not None
+    assert (found.summary.data.title, found.active) == ("é\ud800", 5)
+    assert meta.as_written(meta.encoded(NEW), TitledMeta) is not None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        meta.encoded(FULL)[:-1],
+        meta.encoded(FULL) + b"\n",
+        b"\xef\xbb\xbf" + meta.encoded(FULL),
+        line_with(format=FORMAT + 1),
+        line_with(summary={"seq": 1, "data": {"title": 7}}),
+        line_with(floor={"segment": 1, "seq": 1, "crc": "no"}),
+        meta.encoded(FULL).replace(b"labels", b"lebals"),
+    ],
+)
+def test_list_gets_nothing_of_what_is_not_as_this_version_writes_it(data: bytes) -> None:
+    assert meta.as_written(data, TitledMeta) is None
 
 
 @pytest.mark.parametrize("begin", [b"", b"\xef\xbb\xbf"])
