@@ -207,6 +207,32 @@ def test_half_way_is_not_waited_for_without_a_thread(path: str) -> None:
     job.meet()
 
 
+def test_half_way_is_waited_for_while_the_thread_is_at_its_first_step(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go = threading.Event()
+    honest = sealed.content_of
+
+    def held(found: sealed.Stored) -> bytes:
+        may_go.wait()
+        return honest(found)
+
+    monkeypatch.setattr(sealed, "content_of", held)
+    job = ahead._Job(sealed.stored(RealFiles(), path, 1))
+    job.start()
+    wait = job._is_half_way.wait
+
+    def let_go() -> None:
+        may_go.set()
+        wait()
+
+    monkeypatch.setattr(job._is_half_way, "wait", let_go)
+    job.meet()
+    assert may_go.is_set() and job._is_half_way.is_set()
+    found = job.result()
+    assert found is not None and found.number == 1
+
+
 def test_a_program_that_ends_in_the_middle_of_a_history_ends(tmp_path: Path) -> None:
     path = make_segments(tmp_path / "s1", SEGMENTS)
     program = (
