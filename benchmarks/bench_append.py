@@ -64,34 +64,39 @@ def measured(directory: Path, sizes: Sizes) -> Findings:
         "which is the floor of one committer for all; jsonl and sqlite normal do not wait for the "
         "disk."
     )
-    return Findings(
-        [
-            Table("Append, one thread", note, columns, rows),
-            _beside_the_floor_alone(directory / "pair", sizes),
-        ],
+    all_in_turns = Findings(
+        [Table("Append, one thread", note, columns, rows)],
         {
             "append_one": medians[OWN] / medians[BARE],
             "append_sqlite": medians[OWN] / medians["sqlite full"],
         },
         [_distribution(found)],
     )
+    all_in_turns.add(_in_a_loop(directory / "loop", sizes))
+    return all_in_turns
 
 
-def _beside_the_floor_alone(directory: Path, sizes: Sizes) -> Table:
+def _in_a_loop(directory: Path, sizes: Sizes) -> Findings:
     """What the other contenders leave in the processor's caches is in the first table."""
     lines = encoded_lines(sizes.appends)
+    events = list(generate_events(1, count=sizes.appends))
+    directory.mkdir()
     with ExitStack() as stack:
-        own = stack.enter_context(closing(PEERS[OWN].open(directory)))
-        found = measure.interleaved(
-            {
-                BARE: bare_loop(directory / "bare.jsonl", lines),
-                OWN: _append_next(own.append, list(generate_events(1, count=sizes.appends))),
-            },
-            rounds=sizes.appends,
-        )
+        calls = {BARE: bare_loop(directory / "bare.jsonl", lines)}
+        for peer in chosen(OWN, "sqlite full"):
+            handle = stack.enter_context(closing(peer.open(directory / peer.name)))
+            calls[peer.name] = _append_next(handle.append, events)
+        found = measure.interleaved(calls, rounds=sizes.appends)
     rows = [(name, microseconds(value), times(value, found[BARE])) for name, value in found.items()]
     columns = ("contender", "median", "median to bare")
-    return Table("The same, these two in turns", "As a loop of appends finds it.", columns, rows)
+    note = "Call by call in turns, nothing else between them: nearer to what a loop of appends is."
+    return Findings(
+        [Table("The same, these three alone", note, columns, rows)],
+        {
+            "append_loop": found[OWN] / found[BARE],
+            "append_loop_sqlite": found[OWN] / found["sqlite full"],
+        },
+    )
 
 
 def behind_a_long_history(histories: Histories, sizes: Sizes) -> Findings:

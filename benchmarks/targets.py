@@ -28,8 +28,10 @@ class Target:
 
 
 TARGETS = (
-    Target("append_one", "durable append, one thread: median to bare write + fdatasync", 1.35),
-    Target("append_sqlite", "durable append, one thread: median to sqlite, synchronous FULL", 1),
+    Target("append_loop", "durable append, one thread: median to bare write + fdatasync", 1.35),
+    Target("append_loop_sqlite", "durable append: median to sqlite, synchronous FULL", 1),
+    Target("append_one", "to bare, with all contenders in turns: behind cold caches", 1.35),
+    Target("append_sqlite", "to sqlite FULL, with all contenders in turns", 1),
     Target(
         "processor_alone_us",
         "processor time of an append beyond the system calls, alone",
