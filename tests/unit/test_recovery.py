@@ -24,6 +24,7 @@ from tests.support.sessions import (
     replace_line,
     segment_path,
     sim_disk,
+    state_of,
     unacknowledged,
     unchanged,
 )
@@ -298,3 +299,22 @@ def test_receipt_before_a_segment_of_which_nothing_is_left_is_still_looked_for(t
     assert recovered(path, at_least=receipt).state == [1, 2]
     with pytest.raises(CorruptionError, match="another event stands there"):
         recovered(path, at_least=Receipt("s1", 1, "00000000"))
+
+
+def test_compressed_segment_that_alone_is_left_can_be_written_behind(tmp_path):
+    """Meta, snapshots and all later segments are gone; an open for writing said that another
+    writer was at work."""
+    path = tmp_path / "s1"
+    with open_inline(path) as engine:
+        for n in range(1, 5):
+            engine.append("counted", n)
+            engine.snapshot()
+    kept = segment_path(path).with_suffix(".jsonl.zst")
+    for file in path.iterdir():
+        if file.is_file() and file != kept:
+            file.unlink()
+    with open_inline(path) as engine:
+        assert (engine.state, engine.recovery.clean) == ([1], True)
+        assert engine.append("counted", 2).seq == 2
+    assert state_of(path) == [1, 2]
+    assert kept.exists()
