@@ -1,5 +1,6 @@
-"""Fuzzes what reads untrusted bytes: a segment, a snapshot, meta, the anchor; and of sessions the
-events and the state, up to the self-check and behind it. Finds, fixes nothing.
+"""Fuzzes what reads untrusted bytes: a segment, also sealed or compressed, a snapshot, meta, the
+anchor; and of sessions the events and the state, up to the self-check and behind it. Finds, fixes
+nothing.
 
     python -m tools.fuzz_readers segment --seconds 120 --seed 1            with what is installed
     python -m tools.fuzz_readers segment --replay HEX                      one input again
@@ -23,7 +24,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from tools import fuzz_sessions
+from tools import fuzz_sealed, fuzz_sessions
 
 SESSION = "/sim/s"
 TARGETS = {
@@ -31,6 +32,7 @@ TARGETS = {
     "snapshot": "snapshot.json.zst",
     "meta": "meta.json",
     "anchor": "lock",
+    **fuzz_sealed.TARGETS,
     **fuzz_sessions.TARGETS,
 }
 """What is fuzzed → the file of the session that is replaced."""
@@ -64,6 +66,8 @@ def corpus(target: str) -> Corpus:
 
     if target in fuzz_sessions.TARGETS:
         return Corpus(*fuzz_sessions.corpus(target))
+    if target in fuzz_sealed.TARGETS:
+        return Corpus(*fuzz_sealed.corpus(target))
     files = _disk({"/sim": None})
     engine = Engine.open(
         SESSION,
@@ -95,6 +99,10 @@ def changed(target: str, data: bytes, chance: random.Random) -> bytes:
     """Mutated bytes; of sessions as often other values in JSON that stays JSON."""
     if target in fuzz_sessions.TARGETS and chance.random() < 0.5:
         return with_checksums(fuzz_sessions.changed(data, chance))
+    if target in fuzz_sealed.TARGETS:
+        return fuzz_sealed.changed(
+            target, data, chance, lambda what: mutated(what, chance), with_checksums
+        )
     return mutated(data, chance)
 
 
@@ -150,9 +158,11 @@ def reader(target: str, found: Corpus) -> Callable[[bytes], bool]:
         refused = False
         with contextlib.suppress(DurasessError):
             verify(SESSION, files=files)
+        # Pruned is what a session may say whose claims lead nowhere.
+        with contextlib.suppress(DurasessError, ValueError):
+            _long_way(files)
         try:
             looking = Engine.open(SESSION, mode="read", files=files, create=False)
-            # Pruned is what a session may say whose claims lead nowhere.
             with contextlib.suppress(ValueError):
                 list(looking.events())
         except DurasessError:
@@ -165,6 +175,21 @@ def reader(target: str, found: Corpus) -> Callable[[bytes], bool]:
         return refused
 
     return read
+
+
+def _long_way(files: Any) -> None:
+    """A reader takes it for more events than are here: from the first segment on, those with a seal
+    at once."""
+    from durasess.engine import history, survey
+    from durasess.engine.fold import Fold
+
+    claims = survey.look(files, SESSION)
+    fold = Fold(initial=dict, apply=lambda state, event: None)
+    found = history.events(
+        files, claims, fold, after=0, through=history.EVERYTHING, on_damage=lambda damage: None
+    )
+    for _ in found:
+        pass
 
 
 class Totals(NamedTuple):

@@ -13,10 +13,10 @@ from unittest import mock
 
 import pytest
 
-from durasess.engine import codec
+from durasess.engine import codec, sealed
 from durasess.session import selfcheck
 from tests.support.tiers import FULL
-from tools import fuzz_readers, fuzz_sessions
+from tools import fuzz_readers, fuzz_sealed, fuzz_sessions
 
 EXECUTIONS = 20_000 if FULL else 200
 
@@ -39,6 +39,32 @@ def test_checksums_are_made_to_fit() -> None:
     sound = seed.rstrip(b"\t")
     wrong = re.sub(rb'"crc":"[0-9a-f]{8}"', b'"crc":"00000000"', sound)
     assert wrong != sound == fuzz_readers.with_checksums(wrong)
+
+
+@pytest.mark.parametrize("target", fuzz_sealed.TARGETS)
+def test_sound_seal_is_read_and_one_that_was_made_to_fit_too(target: str) -> None:
+    """Else the fuzzer would not come behind the hash."""
+    found = fuzz_readers.corpus(target)
+    read = fuzz_readers.reader(target, found)
+    assert not any(read(seed) for seed in found.seeds)
+    totals = fuzz_readers.run(target, seed=3, executions=200)
+    assert 100 < totals.refused < 198
+
+
+def test_seal_is_made_to_fit() -> None:
+    [*_, seed] = fuzz_readers.corpus("sealed").seeds
+    wrong = re.sub(rb'"(crc|blake2b)":"[0-9a-f]*"', rb'"\1":"00000000"', seed)
+    assert wrong != seed == fuzz_sealed.sealed(wrong, fuzz_readers.with_checksums)
+
+
+def test_undocumented_error_of_the_proof_by_hash_is_a_failure() -> None:
+    found = fuzz_readers.corpus("compressed")
+    read = fuzz_readers.reader("compressed", found)
+    with (
+        mock.patch.object(sealed, "whole", side_effect=KeyError("planted")),
+        pytest.raises(KeyError, match="planted"),
+    ):
+        read(found.seeds[-1])
 
 
 def test_undocumented_error_is_a_failure() -> None:
