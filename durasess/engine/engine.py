@@ -336,8 +336,11 @@ class Engine(Handle):
         receipts: list[Receipt] = self._hand_over(work)
         return receipts
 
-    def prepared(self, one: Encoded) -> Prepared:
-        """What an importer read, made ready to be written; EventRejectedError as `append`."""
+    def prepared(self, one: Encoded | Draft) -> Prepared:
+        """What an importer read, or a draft, made ready to be written; EventRejectedError as
+        `append`."""
+        if isinstance(one, Draft):
+            return self._drafting.prepared(one)
         return self._drafting.encoded(one)
 
     def append_prepared(self, events: list[Prepared]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from durasess.engine import values
+from durasess.engine.drafting import MAX_NAME
 from durasess.engine.engine import Engine
 from durasess.engine.receipt import Receipt
 from durasess.engine.types import Draft, Event
@@ -91,8 +92,11 @@ def draft(
     call_id: str | None = None,
     event_id: str | None = None,
 ) -> Draft:
-    """An event of a known type."""
+    """An event of a known type. Providers make ids of any length; one that is too long for an event
+    stands in the message that asked for the call, and the call's key says here which it is."""
     kind = events.TYPE_OF[type(data)]
+    if call_id is not None and len(call_id) > MAX_NAME and getattr(data, "key", None):
+        call_id = None
     return Draft(kind, plain(data), run_id or None, call_id or None, event_id)
 
 

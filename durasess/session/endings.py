@@ -14,6 +14,9 @@ from durasess.session.state import RunStatus, ToolState
 ENDS_THE_HANDLE = (SessionFailedError, FencedError, SessionClosedError)
 """Behind these nothing can be recorded any more: the next open finds what was open."""
 
+ERROR_CHARACTERS = 2**19
+"""Of an exception's text. Each may take six bytes, and an event of 16 MiB has it twice."""
+
 
 def run_ending(error: BaseException | None) -> tuple[RunStatus, str, str]:
     """Status, error and reason of a run whose body ended so."""
@@ -34,12 +37,17 @@ def is_cancellation(error: BaseException) -> bool:
 
 
 def error_text(error: BaseException) -> str:
-    """`ValueError: what it says`, whatever the exception's own code does."""
+    """`ValueError: what it says`, whatever the exception's own code does. The middle of one that
+    no event could hold is left out: how a block ended has to be recorded."""
     name = type(error).__name__
     try:
         said = str(error)
     except Exception:
         return name
+    if len(said) > ERROR_CHARACTERS:
+        half = ERROR_CHARACTERS // 2
+        left_out = len(said) - 2 * half
+        said = f"{said[:half]} … {left_out} characters are left out … {said[-half:]}"
     return f"{name}: {said}" if said else name
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 
+import msgspec
+
 from durasess.engine.files import RealFiles
 from durasess.engine.types import Draft, Recovery, TornTail
 from durasess.errors import EventRejectedError
@@ -37,7 +39,7 @@ def settle_session(
         if not drafts:
             break
         try:
-            core.engine.append_many([core.prepared(one) for one in drafts])
+            core.engine.append_many([_recordable(core, one) for one in drafts])
         except EventRejectedError:
             # Somebody else may have said it.
             core.engine.refresh()
@@ -46,6 +48,25 @@ def settle_session(
         else:
             return _report(core, drafts)
     return _report(core, [])
+
+
+_FREE = ("output", "evidence", "result")
+"""What a verifier or another session made; any of it may be what no event can hold."""
+
+
+def _recordable(core: Core, one: Draft) -> Draft:
+    """The draft as it is recorded. An answer that cannot be recorded is left out, and that is said:
+    what became of the call is known without it, and the session opens."""
+    if all(one.data.get(name) is None for name in _FREE):
+        return core.prepared(one)
+    try:
+        ready = core.prepared(one)
+        core.engine.prepared(ready)
+    except EventRejectedError as error:
+        free = {name: None for name in _FREE if name in one.data}
+        told = {"result" if "result" in free else "evidence": f"not recorded: {error}"}
+        return core.prepared(msgspec.structs.replace(one, data={**one.data, **free, **told}))
+    return ready
 
 
 def _without_secrets(core: Core, drafts: list[Draft]) -> list[Draft]:
