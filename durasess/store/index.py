@@ -8,6 +8,7 @@ indexing.py.
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import urllib.parse
 from collections.abc import Iterator
@@ -124,7 +125,7 @@ def problem(root: str) -> str | None:
     path = path_of(root)
     try:
         # Read-only: a look at a store leaves no file behind.
-        place = urllib.parse.quote(path)
+        place = urllib.parse.quote(os.fsencode(path))
         with contextlib.closing(sqlite3.connect(f"file:{place}?mode=ro", uri=True)) as connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             told = connection.execute("PRAGMA quick_check(1)").fetchone()[0]

@@ -22,7 +22,7 @@ def root_of(path: str | os.PathLike[str] | None) -> str:
     user's data directory."""
     if path is None:
         path = os.environ.get("DURASESS_HOME") or _data_directory()
-    return os.path.abspath(os.path.expanduser(os.fspath(path)))
+    return os.path.abspath(os.path.expanduser(os.fsdecode(path)))
 
 
 def _data_directory() -> str:
@@ -33,7 +33,10 @@ def _data_directory() -> str:
     elif sys.platform == "darwin":
         base = os.path.join(home, "Library", "Application Support")
     else:
-        base = os.environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
+        base = os.environ.get("XDG_DATA_HOME", "")
+        if not os.path.isabs(base):
+            # By its specification a relative one is invalid and ignored.
+            base = os.path.join(home, ".local", "share")
     return os.path.join(base, "durasess", "sessions")
 
 

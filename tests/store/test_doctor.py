@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -117,3 +118,12 @@ def test_many_findings_are_counted(store: Store) -> None:
     examined: Examined = store.examine()
     assert sum(one.kind == "foreign" for one in examined.findings) == 100
     assert examined.left_out == {"foreign": 50}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names there are text")
+def test_store_whose_name_is_no_utf8_is_looked_over(tmp_path: Path) -> None:
+    store = stores.store_at(tmp_path / os.fsdecode(b"caf\xe9 %41?x"))
+    stores.make(store, "a1")
+    store.rebuild_index()
+    assert found(store, "index") == []
+    assert store.examine().index == "sound"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from durasess.errors import StorageError
 from durasess.store.file_system import NETWORK
-from durasess.store.placement import refuse_network, warnings_for
+from durasess.store.placement import refuse_network, root_of, warnings_for
 
 MOUNTS = r"""
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -117,3 +118,17 @@ def test_path_that_is_none_is_left_to_whoever_opens_it() -> None:
 def test_this_machine_is_looked_at_without_a_text_of_mounts(tmp_path: Path) -> None:
     assert isinstance(warnings_for(tmp_path), list)
     assert all(os.fspath(tmp_path) in warning for warning in warnings_for(tmp_path))
+
+
+def test_path_in_bytes_is_the_directory_of_that_name(tmp_path: Path) -> None:
+    assert root_of(os.fsencode(tmp_path)) == str(tmp_path)  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="another directory there")
+def test_data_directory_that_is_no_absolute_path_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("DURASESS_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", "data")
+    assert root_of(None) == str(tmp_path / ".local/share/durasess/sessions")
