@@ -41,6 +41,9 @@ _HEX = re.compile(r"[0-9a-f]{8}")
 _CRC = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
 _ENCODE = msgspec.json.Encoder().encode
 _DECODE = msgspec.json.Decoder().decode
+_UNDECODABLE = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+"""What msgspec raises for bytes that it cannot read; for no UTF-8 its own error since 0.23 only."""
+
 _HASH_BYTES = 16
 _LAST_SECOND = 253_402_300_799
 """Of the year 9999, the last that RFC 3339 can write."""
@@ -124,7 +127,7 @@ def decode(data: bytes) -> Any:
     """Any JSON value; LineError when it is none. Numbers beyond a double are refused, not inf."""
     try:
         return _DECODE(data)
-    except (msgspec.MsgspecError, RecursionError):
+    except _UNDECODABLE:
         return _decode_slowly(data)
 
 
@@ -169,7 +172,7 @@ def typed(data: bytes, kind: Any) -> Any:
         if b"\\" in data and (b"\\ud" in data or b"\\uD" in data):
             return msgspec.convert(decode(data), kind)
         return _decoder(kind).decode(data)
-    except (msgspec.MsgspecError, RecursionError, LineError, UnicodeError) as error:
+    except (*_UNDECODABLE, LineError, UnicodeError) as error:
         name = getattr(kind, "__name__", str(kind))
         raise LineError("json", f"not a {name}: {error}") from None
 
@@ -259,7 +262,7 @@ def event(line: bytes, *, proven: bool = True) -> Event:
     """The event of a checked line. LineError when fields are missing or of a wrong kind."""
     try:
         found: Event = _DECODE_EVENT(line)
-    except (msgspec.MsgspecError, RecursionError):
+    except _UNDECODABLE:
         found = _NO_EVENT
     if not found.crc or not found.proven:
         # A member named "proven" would be somebody else's.
@@ -273,7 +276,7 @@ def events(content: bytes | memoryview) -> list[Event]:
     """The events of whole lines that a hash has proven. LineError as from `event`."""
     try:
         found: list[Event] = _DECODE_LINES(content)
-    except (msgspec.MsgspecError, RecursionError):
+    except _UNDECODABLE:
         found = []
     if not found or not all(map(_PROVEN, found)):
         # A member of that name would be somebody else's.

@@ -182,10 +182,11 @@ def test_living_child_does_not_keep_the_lock(tmp_path, monkeypatch):
 def test_child_that_exits_normally_does_not_close_the_parents_session(tmp_path):
     done = run_program(
         """
-        import os, sys
+        import os, sys, warnings
         from tests.support.sessions import open_session
         engine = open_session(sys.argv[1])
         engine.append("counted", 1)
+        warnings.simplefilter("ignore")  # since 3.12 fork warns of threads, and there are
         pid = os.fork()
         if pid == 0:
             sys.exit(0)
