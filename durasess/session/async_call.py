@@ -78,7 +78,7 @@ class AsyncToolCall(StartedCall):
             return True
         with contextlib.suppress(*ENDS_THE_HANDLE):
             await self._core.run_async(
-                call_operations.unknown(self._core, call, reason, by="interrupt")
+                call_operations.unknown(self._core, call, reason, by="interrupt"), is_ending=True
             )
         return False
 
@@ -110,7 +110,9 @@ async def once(
     except BaseException as error:
         _, reason = call_ending(error, begun, seconds=0.0)
         with contextlib.suppress(*ENDS_THE_HANDLE):
-            await core.run_async(call_operations.unknown(core, begun, reason, by="interrupt"))
+            await core.run_async(
+                call_operations.unknown(core, begun, reason, by="interrupt"), is_ending=True
+            )
         raise
     await core.run_async(call_operations.finish(core, begun, output, ok=True))
     return once_operations.recorded_output(core, core.state.operations[operation_id])

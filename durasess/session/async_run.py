@@ -12,10 +12,11 @@ from durasess.errors import StorageError
 from durasess.session import call_operations, run_operations
 from durasess.session.async_call import AsyncToolCall, once
 from durasess.session.async_stream import AsyncStream
-from durasess.session.core import Core, in_thread
+from durasess.session.core import Core
 from durasess.session.endings import ENDS_THE_HANDLE, run_ending
 from durasess.session.planned_write import PlannedWrite
 from durasess.session.state import RunStatus, ToolState
+from durasess.session.tasks import in_thread
 from durasess.session.tools import Tool
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class AsyncRun:
             return
         status, text, reason = run_ending(error)
         try:
-            await self.finish(status, error=text, reason=reason)
+            await self._finish(status, text, reason, is_ending=error is not None)
         except ENDS_THE_HANDLE:
             # The next open finds the run open and says what became of it.
             if error is None:
@@ -86,10 +87,12 @@ class AsyncRun:
         self, status: RunStatus = "succeeded", *, error: str = "", reason: str = ""
     ) -> None:
         """End the run before the block does."""
+        await self._finish(status, error, reason, is_ending=False)
+
+    async def _finish(self, status: RunStatus, error: str, reason: str, *, is_ending: bool) -> None:
+        ending = run_operations.finish(self._core, self.run_id, status, error=error, reason=reason)
         try:
-            await self._core.run_async(
-                run_operations.finish(self._core, self.run_id, status, error=error, reason=reason)
-            )
+            await self._core.run_async(ending, is_ending=is_ending)
         except Exception:
             raise
         except BaseException:

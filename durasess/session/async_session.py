@@ -16,11 +16,11 @@ from durasess.engine.types import Draft
 from durasess.session import bus, call_operations, events, run_operations, session_operations
 from durasess.session.async_call import once
 from durasess.session.async_run import AsyncRun
-from durasess.session.core import in_thread
 from durasess.session.endings import ENDS_THE_HANDLE
 from durasess.session.open_calls import AsyncOpenCall
 from durasess.session.session import Session
 from durasess.session.state import SessionStatus, ToolState
+from durasess.session.tasks import in_thread
 from durasess.session.tools import Tool
 from durasess.session.view import SessionView
 
@@ -124,7 +124,7 @@ class AsyncSession(SessionView):
                     ending.look(made.core)
         except BaseException:
             with contextlib.suppress(*ENDS_THE_HANDLE):
-                await self._core.run_async(ending.written())
+                await self._core.run_async(ending.written(), is_ending=True)
             raise
         await self._core.run_async(ending.written())
 

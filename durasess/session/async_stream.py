@@ -68,7 +68,8 @@ class AsyncStream:
                 model=model,
                 streamed=True,
                 partial=partial,
-            )
+            ),
+            is_ending=partial,
         )
         self.is_ended = True
         return found

@@ -22,6 +22,7 @@ from durasess.session.masking import Masked
 from durasess.session.recorded import plain
 from durasess.session.reducer import Reducer
 from durasess.session.state import SessionState
+from durasess.session.tasks import in_thread, undisturbed
 from durasess.session.tools import Tool
 
 Mask = Callable[[Any], Masked]
@@ -61,13 +62,6 @@ _NAMES = frozenset(
 """Of known events: what a session, a call, a worker or a file is found by."""
 
 T = TypeVar("T")
-
-
-async def in_thread(function: Callable[[], T]) -> T:
-    """Do what waits in a thread; the event loop goes on. asyncio is imported by who uses it."""
-    import asyncio
-
-    return await asyncio.to_thread(function)
 
 
 def masked_with(mask: Mask | None, value: Any) -> Masked:
@@ -168,14 +162,18 @@ class Core:
         drafts = [self.prepared(one) for one in emission.drafts]
         return self.engine.append_many(drafts, durable=emission.durable)
 
-    async def run_async(self, operation: Operation[T]) -> T:
-        """Carry an operation out, waiting in this event loop."""
+    async def run_async(self, operation: Operation[T], *, is_ending: bool = False) -> T:
+        """Carry an operation out, waiting in this event loop. What an interruption makes it write,
+        and all of it where it `is_ending` something that was interrupted, is written although its
+        task is cancelled again meanwhile."""
         try:
             emission = next(operation)
             while True:
+                writing = self._append_async(emission)
                 try:
-                    receipts = await self._append_async(emission)
+                    receipts = await (undisturbed(writing) if is_ending else writing)
                 except BaseException as error:
+                    is_ending = is_ending or not isinstance(error, Exception | GeneratorExit)
                     emission = operation.throw(error)
                 else:
                     emission = operation.send(receipts)

@@ -267,3 +267,55 @@ def test_approval_and_answer_are_coroutines_with_the_same_outcome(within):
         return [status_of(session, one) for one in "abc"]
 
     assert within(body) == ["pending", "failed", "completed"]
+
+
+@pytest.mark.parametrize("rounds", range(24))
+def test_task_that_is_cancelled_again_and_again_leaves_nothing_going_on(within, rounds):
+    """As by a task group that ends, a time limit around it and a program that shuts down."""
+
+    async def body(session):
+        async def work():
+            async with session.run("x") as run:
+                await ask(run, "c", "d")
+                async with run.tool("c") as call:
+                    await asyncio.sleep(0)
+                    await call.result(1)
+                async with run.stream() as reply:
+                    await reply.delta("a")
+                async with run.tool("d"):
+                    await asyncio.sleep(60)
+
+        task = asyncio.create_task(work())
+        for _ in range(rounds):
+            await asyncio.sleep(0.0005)
+        while not task.done():
+            task.cancel()
+            await asyncio.sleep(0)
+        assert task.cancelled()
+        statuses = {one.status for one in session.state.tool_states.values()}
+        return statuses & {"running", "pending"}, session.state.open_run
+
+    assert within(body) == (set(), None)
+
+
+def test_end_of_a_call_outlives_a_second_cancellation(within):
+    async def body(session):
+        async with session.run("x") as run:
+            await ask(run, "c")
+
+            async def work():
+                async with run.tool("c"):
+                    await asyncio.sleep(60)
+
+            task = asyncio.create_task(work())
+            while status_of(session, "c") != "running":
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(0.01)
+            task.cancel()
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            return status_of(session, "c")
+
+    assert within(body) == "uncertain"

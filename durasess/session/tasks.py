@@ -1,0 +1,29 @@
+"""What waits, for the tasks of an event loop. asyncio is imported by who has one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def in_thread(function: Callable[[], T]) -> T:
+    """Do what waits in a thread; the event loop goes on."""
+    import asyncio
+
+    return await asyncio.to_thread(function)
+
+
+async def undisturbed(writing: Coroutine[Any, Any, T]) -> T:
+    """Wait for a write whatever cancels the task meanwhile: a cancellation would take back what the
+    committer has not begun with. For a task that passes on an interruption already, so none is
+    lost; it waits as long as one write takes."""
+    import asyncio
+
+    task = asyncio.ensure_future(writing)
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
+    return task.result()
