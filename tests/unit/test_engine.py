@@ -774,10 +774,12 @@ def test_workers_that_cannot_be_listed_are_an_error_of_the_system():
 
 def test_events_that_were_made_ready_are_written_as_one_batch(tmp_path):
     with open_inline(tmp_path / "s1") as engine:
-        ready = [engine.prepared(Encoded("note", b'{"n":%d}' % n)) for n in (1, 2)]
-        engine.append_prepared(ready)
+        made = [Encoded("note", b'{"n":1}'), Draft("note", {"n": 2})]
+        engine.append_prepared([engine.prepared(one) for one in made])
         engine.flush()
         assert engine.state == [{"n": 1}, {"n": 2}]
+        with pytest.raises(EventRejectedError):
+            engine.prepared(Draft("note", object()))
         with pytest.raises(EventRejectedError):
             engine.prepared(Encoded("", b"{}"))
         with pytest.raises(EventRejectedError, match="call_id"):
