@@ -13,17 +13,14 @@ import re
 
 _ANYWHERE = (
     # Each is one pass over the bytes, so what a rare byte begins or ends is one pattern.
-    re.compile(rb"PRIVATE KEY"),
-    re.compile(rb"-(?:(?<=sk-)|(?<=glpat-)|(?<=xapp-)|(?<=xox[a-z]-))"),
+    re.compile(rb"-(?<=[a-z]-)(?:(?<=sk-)|(?<=glpat-)|(?<=xapp-)|(?<=xox[a-z]-))"),
+    # A character takes one byte here: what may be written as an escape is suspect by itself.
     re.compile(
-        rb"_(?<=[kfmpsurot]_)(?:(?<=k_)(?:live|test)_|(?<=hf_)|(?<=npm_)|(?<=gh[psuro]_)"
-        rb"|(?<=github_pat_))"
+        rb"_(?<=[kfmpsurot]_)(?=\w{4})(?:(?<=k_)(?:live|test)_|(?<=hf_)|(?<=npm_)"
+        rb"|(?<=gh[psuro]_)|(?<=github_pat_))"
     ),
     re.compile(rb"A(?:KIA|SIA|Iza)"),
-    re.compile(rb"Bearer "),
-    re.compile(rb"bearer "),
-    # A user and a password in front of a host; a character takes up to six bytes.
-    re.compile(rb"://[^\s/:@\"'`]{0,400}:"),
+    re.compile(rb"r (?<=[Bb]earer )"),
     # TOKEN=…: the end of a name in capitals, or of what may stand behind it.
     re.compile(
         rb"=(?<=[A-Z0-9]=)(?:(?<=KEY=)|(?<=KEN=)|(?<=RET=)|(?<=ORD=)|(?<=SWD=)|(?<=ASE=)"
@@ -43,22 +40,61 @@ _ANYWHERE = (
     ),
 )
 _RARE = (
+    (b"Y", re.compile(rb"Y(?<=PRIVATE KEY)")),
     (b"J", re.compile(rb"J(?<=eyJ)")),
     # ſ and K: patterns that ignore case take them for s and k.
     (b"\xc5", re.compile(b"\xc5\xbf")),
-    (b"\xaa", re.compile(b"\xe2\x84\xaa")),
+    (b"\xaa", re.compile(b"\xaa(?<=\xe2\x84\xaa)")),
 )
-"""By a byte that most blocks do not have."""
+"""By the byte that they begin with, of which most lines have none."""
+
+_RARELY = 1024
+"""One in so many bytes is rare: each is looked up by itself, far faster than by a pattern."""
+
+_ADDRESS = re.compile(rb"://[^\s/:@\"'`]*+:[^\s/@\"'`]*+@")
+"""A user and a password in front of a host."""
 
 
 def suspects(block: bytes) -> list[int]:
     """The offsets of what makes lines of this block suspect, in order; none in any other line."""
-    patterns = [*_ANYWHERE, *[one for byte, one in _RARE if byte in block]]
-    return sorted([found.start() for one in patterns for found in one.finditer(block)])
+    found = [one.start() for pattern in _ANYWHERE for one in pattern.finditer(block)]
+    for byte, pattern in _RARE:
+        found += _around(block, byte, pattern)
+    return sorted(found + _addresses(block))
 
 
 def is_suspect(line: bytes) -> bool:
     """Whether a single line may hold a secret."""
     if any([one.search(line) for one in _ANYWHERE]):
         return True
-    return any([one.search(line) for byte, one in _RARE if byte in line])
+    return any([byte in line and one.search(line) for byte, one in _RARE]) or (
+        b"@" in line and bool(_addresses(line))
+    )
+
+
+def _around(block: bytes, byte: bytes, pattern: re.Pattern[bytes]) -> list[int]:
+    """Where a pattern is that begins with this byte."""
+    found = []
+    left = len(block) // _RARELY
+    at = block.find(byte)
+    while at >= 0:
+        if not left:
+            return found + [one.start() for one in pattern.finditer(block, at)]
+        left -= 1
+        if pattern.match(block, at):
+            found.append(at)
+        at = block.find(byte, at + 1)
+    return found
+
+
+def _addresses(block: bytes) -> list[int]:
+    """Where a user and a password are in front of a host, `://user:password@`, looked for from the
+    `@` backwards, which is rare: no other one is between, nor a slash."""
+    found = []
+    before, at = 0, block.find(b"@")
+    while at >= 0:
+        begin = block.rfind(b"/", before, at) - 2
+        if begin >= 0 and _ADDRESS.match(block, begin):
+            found.append(begin)
+        before, at = at, block.find(b"@", at + 1)
+    return found

@@ -21,6 +21,7 @@ SECRETS = [
     f"pk_test_{TAIL}",
     *(f"gh{one}_{TAIL}" for one in "psuro"),
     f"github_pat_{TAIL}",
+    "github_pat_1_A_b_2_C_d_3_E_f_4_G_h",
     f"hf_{TAIL}",
     f"npm_{TAIL}",
     f"glpat-{TAIL}",
@@ -35,6 +36,8 @@ SECRETS = [
     "postgres://user:s3cr3t@host/db",
     "redis://:s3cr3t@host",
     "http://ü\x1b€:s3cr3t@host",
+    "http://" + "\U0001f511" * 60 + ":s3cr3t@host",
+    "http://a@b c://user:pass:word@host @/",
     '{"token": "hush-hush"}',
     '{"api_key" :\n\t"hush-hush"}',
     '{\\"password\\": \\"hush-hush\\"}',
@@ -63,13 +66,22 @@ def test_every_secret_makes_its_line_suspect(secret: str) -> None:
     text = f"before {secret} after"
     plain = json.dumps(text, ensure_ascii=False)
     escaped = [plain, json.dumps(text), plain.replace("/", "\\/")]
-    escaped.append('"' + "".join(f"\\u{ord(one):04x}" for one in text) + '"')
+    units = text.encode("utf-16-be").hex()
+    escaped.append('"' + "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)) + '"')
     for one in escaped:
         line = f'{{"a":{one}}}'.encode()
         assert json.loads(line) == {"a": text}
         assert mask_secrets({"a": text}).paths
         assert suspects(b'{"a":1}\n' + line), line
         assert is_suspect(line), line
+
+
+@pytest.mark.parametrize("filler", ["Y J @ ", "@", "://a:b", "://", "\xc5", "x"])
+def test_no_secret_is_missed_where_rare_bytes_are_many(filler: str) -> None:
+    for secret in SECRETS:
+        line = json.dumps({"a": f"{filler * 3000} {secret} {filler}"}, ensure_ascii=False)
+        assert suspects(line.encode()), secret
+        assert is_suspect(line.encode()), secret
 
 
 def as_json(text: str, chance: random.Random) -> str:
