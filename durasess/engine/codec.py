@@ -39,6 +39,7 @@ _PREFIX = re.compile(
 )
 _HEX = re.compile(r"[0-9a-f]{8}")
 _CRC = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
+_SEPARATOR = re.compile(rb"\xe2\x80[\xa8\xa9]")
 _ENCODE = msgspec.json.Encoder().encode
 _DECODE = msgspec.json.Decoder().decode
 _UNDECODABLE = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
@@ -83,7 +84,7 @@ def encode(value: Any) -> bytes:
         data = _ENCODE(value)
     except UnicodeEncodeError:
         return _encode_slowly(value)
-    return data if data.isascii() else _on_one_line(data)
+    return data if data.isascii() else on_one_line(data)
 
 
 def encoded(value: Any) -> tuple[bytes, bool]:
@@ -93,12 +94,12 @@ def encoded(value: Any) -> tuple[bytes, bool]:
         data = _ENCODE(value)
     except UnicodeEncodeError:
         return _encode_slowly(value), False
-    return data if data.isascii() else _on_one_line(data), True
+    return data if data.isascii() else on_one_line(data), True
 
 
-def _on_one_line(data: bytes) -> bytes:
-    # A look for one byte takes no time beside a search for two.
-    if 0xE2 in data and (0xA8 in data or 0xA9 in data):
+def on_one_line(data: bytes) -> bytes:
+    """JSON without ends of lines that are none in JSON. A look for one byte takes no time."""
+    if 0xE2 in data and _SEPARATOR.search(data):
         data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
     if 0xC2 in data and 0x85 in data:
         data = data.replace(b"\xc2\x85", b"\\u0085")
@@ -279,7 +280,6 @@ def events(content: bytes | memoryview) -> list[Event]:
     except _UNDECODABLE:
         found = []
     if not found or not all(map(_PROVEN, found)):
-        # A member of that name would be somebody else's.
         return [event(line) for line in bytes(content).split(b"\n")[:-1]]
     return found
 

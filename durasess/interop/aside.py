@@ -42,9 +42,18 @@ class Numbers:
         """One more."""
         self._newest.append(number)
         if len(self._newest) >= 2 * PAGE:
-            self._pages.append(self._scratch.add(self._newest[:PAGE].tobytes()))
-            del self._newest[:PAGE]
-            self._before += PAGE
+            self._set_aside()
+
+    def extend(self, numbers: list[int]) -> None:
+        """Several more."""
+        self._newest.extend(numbers)
+        while len(self._newest) >= 2 * PAGE:
+            self._set_aside()
+
+    def _set_aside(self) -> None:
+        self._pages.append(self._scratch.add(self._newest[:PAGE].tobytes()))
+        del self._newest[:PAGE]
+        self._before += PAGE
 
     def __getitem__(self, index: int) -> int:
         if index >= self._before:

@@ -29,8 +29,8 @@ class Line(msgspec.Struct):
     why. `masked` are the JSON paths of what was masked. `text` is the line as text, or as bytes
     when it is none, where `item` does not say all of it: also when a key stands twice in it.
     `note` says what is odd about a line that is mapped all the same. `encoded` is the JSON of
-    `item` where that is the whole line, else empty; `containers` is how many there are in it, 0
-    where that was not counted.
+    `item` where that is the whole line, else empty; `depth` is how many containers are inside each
+    other in it at most, 0 where that was not looked at.
     """
 
     number: int
@@ -41,7 +41,7 @@ class Line(msgspec.Struct):
     text: str | bytes | None = None
     note: str = ""
     encoded: bytes = b""
-    containers: int = 0
+    depth: int = 0
 
 
 class End:

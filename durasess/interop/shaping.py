@@ -80,7 +80,7 @@ class Shaping:
                 beside = _BESIDE % b",".join(entries)
                 # Without a line, it may be of any part of one.
                 is_flat = not self._decoding.had_deep and all(
-                    [0 < one.line.containers < FLAT for one in waiting.origins]
+                    [0 < one.line.depth < FLAT for one in waiting.origins]
                 )
         return Encoded(
             draft.type,

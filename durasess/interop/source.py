@@ -5,7 +5,9 @@ A line ends at a line feed and nowhere else. What its bytes mean is in decoding.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from itertools import accumulate
 from typing import Any
 
 from durasess.engine import codec, frames
@@ -23,6 +25,12 @@ CHUNK = 1 << 20
 
 MAX_LINE = 512 * 1024 * 1024
 """Bytes of the longest line that is read."""
+
+TOGETHER = 32
+"""Lines that are decoded at once, while they are at hand in the processor."""
+
+_MOST_APART = 64
+"""So many times as many lines are at most decoded one by one before that is tried again."""
 
 Progress = Callable[[int], None]
 """Is told how many more bytes of the file were read."""
@@ -152,6 +160,8 @@ class Source:
         self._block = b""
         self._begin = 0
         self._starts = Numbers(scratch)
+        self._apart = 0
+        self._patience = 1
         self.number = 0
         self.bytes = 0
         self.torn = 0
@@ -160,19 +170,9 @@ class Source:
         self.is_at_end = False
 
     def __iter__(self) -> Iterator[Line | End]:
-        decode, ends = self._decode, self._ends
-        for raw, start, is_ended, is_suspect in self._readable():
-            line = decode(self.number + 1, raw, is_suspect=is_suspect) if raw.strip() else None
-            if not is_ended and line is not None and line.problem:
-                # Its writer may be in the middle of it.
-                self.torn = len(raw)
-                break
-            self._starts.append(start)
-            self.number += 1
-            self.bytes = start + len(raw)
-            if line is None:
-                self.blank += 1
-            else:
+        ends = self._ends
+        for line in self._whole():
+            if line is not None:
                 yield line
             if self.number in ends:
                 yield End()
@@ -180,28 +180,57 @@ class Source:
         if self.number not in ends:
             yield End()
 
-    def _readable(self) -> Iterator[tuple[bytes, int, bool, bool]]:
-        """Each line: its bytes, where it begins, whether it has a line feed, whether it may hold a
-        secret."""
+    def _whole(self) -> Iterator[Line | None]:
+        """Each line that is whole, None for a blank one; `number` and `bytes` go along."""
         begin = 0
+        for block, is_ended in self._blocks():
+            self._look_at(block, begin)
+            lines = block.split(b"\n")
+            starts = list(accumulate([len(raw) + 1 for raw in lines], initial=begin))
+            begin = starts.pop()
+            self._starts.extend(starts)
+            suspected = {bisect_right(starts, starts[0] + place) - 1 for place in suspects(block)}
+            for first in range(0, len(lines), TOGETHER):
+                some = lines[first : first + TOGETHER]
+                items, depth = self._together(some)
+                for index, raw in enumerate(some, first):
+                    number = self.number + 1
+                    line: Line | None
+                    if items and index not in suspected:
+                        line = Line(number, raw, items[index - first], "", [], None, "", raw, depth)
+                    else:
+                        line = self._read(number, raw, is_suspect=index in suspected)
+                        if line and line.problem and not is_ended and index == len(lines) - 1:
+                            # Its writer may be in the middle of it.
+                            self.torn = len(raw)
+                            return
+                    self.number = number
+                    self.bytes = starts[index] + len(raw)
+                    yield line
+
+    def _blocks(self) -> Iterator[tuple[bytes, bool]]:
         try:
-            for block, is_ended in blocks(self._file):
-                self._look_at(block, begin)
-                places = suspects(block)
-                places.append(len(block) + 1)
-                nearest = iter(places)
-                place = next(nearest)
-                offset, last = 0, len(block)
-                for raw in block.split(b"\n"):
-                    end = offset + len(raw)
-                    is_suspect = place <= end
-                    while place <= end:
-                        place = next(nearest)
-                    yield raw, begin + offset, is_ended or end < last, is_suspect
-                    offset = end + 1
-                begin += offset
+            yield from blocks(self._file)
         except StorageError as error:
             self.problem = str(error)
+
+    def _together(self, lines: list[bytes]) -> tuple[list[Any], int]:
+        """What is on these lines where they can be decoded together; where they cannot, that is
+        tried more and more seldom."""
+        if self._apart:
+            self._apart -= 1
+            return [], 0
+        items, depth = self._decode.together(lines)
+        self._patience = 1 if items else min(2 * self._patience, _MOST_APART)
+        self._apart = self._patience - 1
+        return items, depth
+
+    def _read(self, number: int, raw: bytes, *, is_suspect: bool) -> Line | None:
+        """A line by itself; None for a blank one."""
+        if raw.strip():
+            return self._decode(number, raw, is_suspect=is_suspect)
+        self.blank += 1
+        return None
 
     def _look_at(self, block: bytes, begin: int) -> None:
         """The next block; the line feed before it is hashed with it, if ever."""

@@ -14,9 +14,8 @@ import re
 _ANYWHERE = (
     # Each is one pass over the bytes, so what a rare byte begins or ends is one pattern.
     re.compile(rb"-(?<=[a-z]-)(?:(?<=sk-)|(?<=glpat-)|(?<=xapp-)|(?<=xox[a-z]-))"),
-    # A character takes one byte here: what may be written as an escape is suspect by itself.
     re.compile(
-        rb"_(?<=[kfmpsurot]_)(?=\w{4})(?:(?<=k_)(?:live|test)_|(?<=hf_)|(?<=npm_)"
+        rb"_(?<=[kfmpsurot]_)(?:(?<=k_)(?:live|test)_|(?<=hf_)|(?<=npm_)"
         rb"|(?<=gh[psuro]_)|(?<=github_pat_))"
     ),
     re.compile(rb"A(?:KIA|SIA|Iza)"),
@@ -74,7 +73,7 @@ def is_suspect(line: bytes) -> bool:
 
 def _around(block: bytes, byte: bytes, pattern: re.Pattern[bytes]) -> list[int]:
     """Where a pattern is that begins with this byte."""
-    found = []
+    found: list[int] = []
     left = len(block) // _RARELY
     at = block.find(byte)
     while at >= 0:
@@ -90,7 +89,7 @@ def _around(block: bytes, byte: bytes, pattern: re.Pattern[bytes]) -> list[int]:
 def _addresses(block: bytes) -> list[int]:
     """Where a user and a password are in front of a host, `://user:password@`, looked for from the
     `@` backwards, which is rare: no other one is between, nor a slash."""
-    found = []
+    found: list[int] = []
     before, at = 0, block.find(b"@")
     while at >= 0:
         begin = block.rfind(b"/", before, at) - 2

@@ -16,6 +16,7 @@ from durasess.interop import source
 from durasess.interop.decoding import Decoding
 from durasess.interop.importer import End, Line
 from durasess.interop.source import ForeignFile, Source, prefix
+from durasess.session.core import Mask
 from durasess.session.masking import mask_secrets
 
 
@@ -126,3 +127,83 @@ def test_look_at_all_texts_together_finds_what_a_look_at_each_does(item: dict[st
     line: Line = Decoding(mask_secrets)(1, codec.encode(item))
     assert (line.item, line.masked) == tuple(mask_secrets(item))
     assert line.masked
+
+
+ODD_LINES = [
+    b"",
+    b"  ",
+    b"[1]",
+    b"7",
+    b'{"a":1,"a":2}',
+    b'{"b":1E6,"a":1,"a":2}',
+    b'{"a": 1}',
+    b'{"a":1}\r',
+    b'{"a":1}{"b":2}',
+    b'{"a":"\\u00e9","b":1.50,"c":-0}',
+    b'{"a":"\\ud83d"}',
+    b'{"a":%s}' % (b"7" * 40),
+    b'{"a":1e999}',
+    b'{"a":' + b"[" * 80 + b"]" * 80 + b"}",
+    b'{"a":' + b"[" * 3000 + b"]" * 3000 + b"}",
+    '{"a":"\u2028 \u2029 \x85 é"}'.encode(),
+    b'{"a":"\xff"}',
+    b'{"password":"hunter2hunter2"}',
+    b'{"a":"ghp_%s"}' % (b"a1B2" * 9),
+    b"@@@@",
+]
+
+
+def read_from(
+    tmp_path: Path, data: bytes, mask: Mask | None, *, together: bool
+) -> tuple[list[tuple[object, ...]], tuple[object, ...]]:
+    """What each line says, and the source at its end."""
+    decoding = Decoding(mask)
+    if not together:
+        decoding.together = lambda lines: ([], 0)  # type: ignore[method-assign]
+    found = Source(
+        opened(tmp_path, data), decoding, frozenset(), Scratch(RealFiles(), str(tmp_path))
+    )
+    lines = []
+    for one in found:
+        if isinstance(one, Line):
+            kept = codec.decode(one.encoded) if one.encoded else one.item
+            assert repr(kept) == repr(one.item)
+            said = (one.number, one.raw, repr(one.item), one.problem, one.masked, one.text)
+            lines.append((*said, bool(one.encoded)))
+    return lines, (found.number, found.bytes, found.torn, found.blank, found.digest())
+
+
+@pytest.mark.parametrize("mask", [mask_secrets, None])
+@pytest.mark.parametrize("odd", ODD_LINES, ids=lambda odd: odd[:20])
+def test_lines_that_are_decoded_together_are_the_same_as_one_by_one(
+    odd: bytes, mask: Mask | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "TOGETHER", 4)
+    plain = [b'{"a":%d,"b":[{"c":"x"}]}' % one for one in range(20)]
+    for place, end in ((2, b"\n"), (7, b""), (20, b""), (20, b"\n")):
+        data = b"\n".join([*plain[:place], odd, *plain[place:]]) + end
+        one_by_one = read_from(tmp_path, data, mask, together=False)
+        assert read_from(tmp_path, data, mask, together=True) == one_by_one
+
+
+def test_key_that_stands_twice_is_seen_on_a_line_that_is_as_long_as_its_object() -> None:
+    raw = b'{"b":1E6,"a":1,"a":2}'
+    line = Decoding(mask_secrets)(2, raw)
+    assert len(codec.encode(line.item)) == len(raw)
+    assert (line.text, line.encoded) == (raw.decode(), b"")
+
+
+def test_file_whose_lines_cannot_be_decoded_together_is_seldom_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+    whole = Decoding.together
+
+    def together(decoding: Decoding, lines: list[bytes]) -> tuple[list[object], int]:
+        tried.append(len(lines))
+        return whole(decoding, lines)
+
+    monkeypatch.setattr(Decoding, "together", together)
+    _, items = lines_of(opened(tmp_path, b'{"a": 1}\n' * 32 * 1000))
+    assert len(items) == 32 * 1000 + 1
+    assert len(tried) < 30

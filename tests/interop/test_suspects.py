@@ -67,7 +67,9 @@ def test_every_secret_makes_its_line_suspect(secret: str) -> None:
     plain = json.dumps(text, ensure_ascii=False)
     escaped = [plain, json.dumps(text), plain.replace("/", "\\/")]
     units = text.encode("utf-16-be").hex()
-    escaped.append('"' + "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)) + '"')
+    escaped.append(
+        '"' + "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4)) + '"'
+    )
     for one in escaped:
         line = f'{{"a":{one}}}'.encode()
         assert json.loads(line) == {"a": text}
