@@ -70,12 +70,13 @@ class Numbers:
 
     def put(self, index: int, number: int) -> None:
         """Set the one at `index`; what is missing before it becomes 0."""
-        while index > self._before + len(self._newest):
-            self.append(0)
-        if index == self._before + len(self._newest):
-            self.append(number)
-        else:
+        missing = index - self._before - len(self._newest)
+        if missing < 0:
             self[index] = number
+            return
+        for _ in range(missing):
+            self.append(0)
+        self.append(number)
 
     def cut(self, length: int) -> None:
         """Forget what stands behind the first `length`."""

@@ -5,12 +5,13 @@ A part of a line that stands in its event's data as it is is not kept twice: the
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from durasess.engine import codec, values
 from durasess.engine.types import MAX_EVENT_BYTES, Draft
 from durasess.errors import EventRejectedError
-from durasess.interop.importer import Line, Mapped, Path
+from durasess.interop.importer import Line, Mapped, Path, Taken
 
 _ENVELOPE = 4096
 """Bytes of an event line beside its data, at most."""
@@ -50,15 +51,25 @@ def entry_of(mapped: Mapped, data: dict[str, Any]) -> dict[str, Any]:
 
 
 def encoded_entry(mapped: Mapped, data: dict[str, Any]) -> bytes:
-    """The same as JSON."""
+    """The same as JSON. What was decoded and encoded already is not encoded again."""
     line = mapped.line
     if not line.encoded or mapped.again:
         return codec.encode(entry_of(mapped, data))
-    for taken in mapped.taken:
-        if _at(data, taken.place) is _at(line.item, taken.part):
-            return codec.encode(entry_of(mapped, data))
-    # What was decoded and encoded already is not encoded again.
+    item = line.item
+    taken = []
+    for one in mapped.taken:
+        if _at(data, one.place) is _at(item, one.part):
+            item = _without(item, one.part)
+            taken.append(_encoded_taken(one))
+    if taken:
+        rest = codec.encode(item)
+        return b'{"line":%d,"taken":[%s],"item":%s}' % (line.number, b",".join(taken), rest)
     return b'{"line":%d,"item":%s}' % (line.number, line.encoded)
+
+
+@lru_cache(maxsize=256)
+def _encoded_taken(taken: Taken) -> bytes:
+    return codec.encode({"part": list(taken.part), "place": list(taken.place)})
 
 
 def as_text(line: Line) -> dict[str, Any]:
@@ -92,13 +103,16 @@ def _without(value: Any, path: Path) -> Any:
 def size_of(line: Line) -> int:
     """Its length in bytes; beyond any threshold where something in it looks like a reference and
     must be escaped."""
-    return len(line.raw) if b"$blob" not in line.raw else MAX_EVENT_BYTES
+    raw = line.raw
+    # A look for one byte takes no time.
+    is_escaped = b"$" in raw and b"$blob" in raw
+    return MAX_EVENT_BYTES if is_escaped else len(raw)
 
 
 def note_masked(draft: Draft, line: Line) -> None:
     """Say in the event what was masked on its line, unless the calls of the line say it."""
     calls = draft.data.get("tool_calls", ())
-    if line.masked and not any("masked" in call for call in calls):
+    if not any("masked" in call for call in calls):
         draft.data.setdefault("masked", []).extend(line.masked)
 
 

@@ -38,6 +38,10 @@ BATCH_EVENTS = 2000
 """Of one write, about."""
 
 
+_REFERRING = frozenset(["to", "through", "key"])
+"""Members of data that name a line where an importer made them."""
+
+
 class Position(msgspec.Struct, kw_only=True):
     """How far a file was read: `mapped` values of its importer were taken over; its first `bytes`,
     that is `lines` lines, have this `digest`. `ends` are the lines behind which imports ended.
@@ -193,17 +197,21 @@ class Recording:
         return Draft(FOREIGN, {"format": self._format, "disposition": mapped.disposition})
 
     def _add(self, draft: Draft) -> Waiting:
-        data = draft.data
+        if not _REFERRING.isdisjoint(draft.data):
+            self._refer(draft.data)
+        waiting = Waiting(draft, self._next_seq)
+        self._waiting.append(waiting)
+        self._next_seq += 1
+        return waiting
+
+    def _refer(self, data: dict[str, Any]) -> None:
+        """Name events where a line is named."""
         for name in ("to", "through"):
             if isinstance(data.get(name), AtLine):
                 data[name] = max(self._seq_of(data[name].line), 1)
         if isinstance(data.get("key"), KeyOf):
             key: KeyOf = data["key"]
             data["key"] = call_key(self._seq_of(key.line), key.call)
-        waiting = Waiting(draft, self._next_seq)
-        self._waiting.append(waiting)
-        self._next_seq += 1
-        return waiting
 
     # -- where lines are in the log ---------------------------------------------------------
 

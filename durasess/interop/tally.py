@@ -74,8 +74,8 @@ class Tally:
             self._add(mapped.disposition, 1)
             if mapped.disposition == "reported":
                 self._place(mapped.line_number, mapped.reason)
-        if mapped.why:
-            self._reason(mapped.why)
+        if why := mapped.reason or mapped.line.note:
+            self._reason(why)
         for draft in mapped.drafts:
             self._count_draft(draft)
 

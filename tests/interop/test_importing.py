@@ -694,12 +694,16 @@ def _peak(tmp_path: Path, body: bytes, name: str) -> int:
     """Kilobytes that a process needs at most to import it."""
     path = tmp_path / f"{name}.jsonl"
     path.write_bytes(encoded(PI_HEADER) + b"\n" + body)
+    # Where there is /proc: getrusage() also counts what the process was before, this one's child.
     code = (
-        "import resource, sys\n"
+        "import os, resource, sys\n"
         "from durasess.store.store import Store\n"
         "from durasess.interop.importing import import_file\n"
         "import_file(Store(sys.argv[1]), sys.argv[2])\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+        "most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "if os.path.exists('/proc/self/status'):\n"
+        "    most = open('/proc/self/status').read().split('VmHWM:')[1].split()[0]\n"
+        "print(most)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path / f"store-{name}"), str(path)],
