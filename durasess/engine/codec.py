@@ -170,10 +170,11 @@ _decoder = functools.lru_cache(maxsize=64)(msgspec.json.Decoder)
 def typed(data: bytes, kind: Any) -> Any:
     """Decode JSON into a msgspec type; LineError when it does not fit."""
     try:
-        if b"\\" in data and (b"\\ud" in data or b"\\uD" in data):
-            return msgspec.convert(decode(data), kind)
         return _decoder(kind).decode(data)
-    except (*_UNDECODABLE, LineError, UnicodeError) as error:
+    except _UNDECODABLE as error:
+        if b"\\ud" in data or b"\\uD" in data:
+            # Surrogates that stand alone are refused there, never read as anything else.
+            return converted(decode(data), kind, "json")
         name = getattr(kind, "__name__", str(kind))
         raise LineError("json", f"not a {name}: {error}") from None
 
@@ -224,10 +225,8 @@ def with_crc(text: bytes, chain: int) -> bytes:
 
 
 def check(line: bytes, chain: int) -> int:
-    """The line's crc when its bytes agree with it; `line` has no line feed.
-
-    Raises LineError when the end is not a crc, or when the stored and computed values differ.
-    """
+    """The line's crc when its bytes agree with it, which end in one; else LineError. `line` has no
+    line feed."""
     computed = zlib.crc32(line[:-CRC_SUFFIX], chain)
     if not line.endswith(b',"crc":"%08x"}' % computed):
         raise LineError("crc", f"checksum: stored {stored_crc(line):08x}, computed {computed:08x}")
@@ -299,7 +298,8 @@ def converted(fields: Any, kind: Any, rule: str) -> Any:
     try:
         return msgspec.convert(fields, kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise LineError(rule, f"not the fields of a {kind.__name__.lower()}: {error}") from None
+        name = getattr(kind, "__name__", str(kind)).lower()
+        raise LineError(rule, f"not the fields of a {name}: {error}") from None
 
 
 def control(line: bytes) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from durasess.engine import codec, files, paths, receipt, segment, snapshot, survey
-from durasess.engine.fold import Fold, migrated, remember, stored_state
+from durasess.engine.fold import Fold, events_of, migrated, remember, stored_state
 from durasess.engine.records import Place, Record
 from durasess.engine.scan import Scan
 from durasess.engine.types import Damage, LineError, Recovery
@@ -144,23 +144,25 @@ def _fold_log(found: Recovered, walk: Walk, fold: Fold, writer: bool) -> None:
 def _fold_batch(found: Recovered, walk: Walk, fold: Fold, scan: Scan, batch: list[Record]) -> bool:
     """Whether the whole batch could be folded."""
     version = scan.header.schema_version if scan.header else 1
-    state, events = found.state, 0
+    apply, state, events = fold.apply, found.state, 0
     try:
-        for record in batch:
-            event = codec.event(record.line)
-            remember(found.event_ids, record.line, event)
+        for event in events_of(batch):
+            if event.event_id is not None:
+                remember(found.event_ids, batch[events].line, event)
             if version < fold.schema_version:
                 event = migrated(event, version, fold)
-            state = fold.step(state, event)
+            returned = apply(state, event)
+            if returned is not None:
+                state = returned
             events += 1
     except DurasessError:
         raise
     except LineError as error:
-        walk.damage.append(_at(scan, record, error.rule, error.reason))
+        walk.damage.append(_at(scan, batch[events], error.rule, error.reason))
     except Exception as error:
         found.apply_error = error
         reason = f"the program's apply raised {type(error).__name__}: {error}"
-        walk.damage.append(_at(scan, record, "apply", reason))
+        walk.damage.append(_at(scan, batch[events], "apply", reason))
     if events:
         first, last = batch[0], batch[events - 1]
         found.state, found.place = state, Place(last.seq, last.crc)

@@ -210,17 +210,17 @@ def _notice(state: SessionState, event: Event, run: Run, data: events.RunFinishe
 
 
 def _said(state: SessionState, message: Message, resident: int, *, calls: int = 0) -> SessionState:
-    state = replace(state, counts=replace(state.counts, messages=state.counts.messages + 1))
-    runs = state.runs
+    counts, runs = state.counts, state.runs
     if runs and message.run_id and runs[-1].run_id == message.run_id:
         newest = runs[-1]
         grown = replace(newest, messages=newest.messages + 1, calls=newest.calls + calls)
-        state = replace(state, runs=[*runs[:-1], grown])
+        runs = [*runs[:-1], grown]
+    state = replace(state, counts=replace(counts, messages=counts.messages + 1), runs=runs)
     return with_message(state, message, resident)
 
 
 def _used(state: SessionState, run_id: str, delta: Usage) -> SessionState:
-    if delta == Usage():
+    if delta == usage.NOTHING:
         return state
     runs = state.runs
     if runs and run_id and runs[-1].run_id == run_id:

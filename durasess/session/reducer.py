@@ -43,11 +43,8 @@ class Reducer(msgspec.Struct, frozen=True, kw_only=True):
     def apply(self, state: SessionState, event: Event) -> SessionState:
         """The state after one event; the one before it is left as it is."""
         after = self._applied(state, event)
-        if event.type in when.TALK:
-            told = when.told(event.data)
-            if told != after.told_at:
-                after = replace(after, told_at=told)
-        return replace(after, seq=event.seq, updated_at=event.ts)
+        told = when.told(event.data) if event.type in when.TALK else after.told_at
+        return replace(after, seq=event.seq, updated_at=event.ts, told_at=told)
 
     def _applied(self, state: SessionState, event: Event) -> SessionState:
         reduce = _REDUCERS.get(event.type)
@@ -68,7 +65,11 @@ class Reducer(msgspec.Struct, frozen=True, kw_only=True):
 
 def _counted(state: SessionState, event: Event) -> SessionState:
     """What was masked before it was recorded is counted."""
-    places = [event.data, *_dicts(event.data.get("tool_calls"))]
+    calls = event.data.get("tool_calls")
+    if not calls and "masked" not in event.data:
+        # As it is with most: a recovery asks this of each.
+        return state
+    places = [event.data, *_dicts(calls)]
     masked = sum(len(one["masked"]) for one in places if isinstance(one.get("masked"), list))
     if not masked:
         return state

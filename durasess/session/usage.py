@@ -91,18 +91,20 @@ def as_data(usage: Usage) -> dict[str, float]:
 def from_data(data: Mapping[str, float]) -> Usage:
     """Deltas of an event; what is no number of tokens counts 0, so that no sum goes down."""
     if not data:
-        return _NOTHING
+        return NOTHING
     prompt, completion = int(_counted(data.get("prompt"))), int(_counted(data.get("completion")))
     total = max(int(_counted(data.get("total"))), prompt + completion)
     return Usage(prompt, completion, total, _counted(data.get("cost")))
 
 
-_NOTHING = Usage()
+NOTHING = Usage()
 
 
 def _counted(value: Any) -> float:
     if value is None:
         return 0
+    if type(value) is float:
+        return value if 0 < value < math.inf else 0
     if type(value) is int:
         return value if value > 0 else 0
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -111,12 +113,12 @@ def _counted(value: Any) -> float:
 
 def plus(one: Usage, other: Usage) -> Usage:
     """The sum, at most as much as a state can hold."""
-    return Usage(
-        min(one.prompt + other.prompt, MOST),
-        min(one.completion + other.completion, MOST),
-        min(one.total + other.total, MOST),
-        min(one.cost + other.cost, sys.float_info.max),
-    )
+    prompt, completion = one.prompt + other.prompt, one.completion + other.completion
+    total, cost = one.total + other.total, one.cost + other.cost
+    if total > MOST or prompt + completion > MOST or cost == math.inf:
+        prompt, completion, total = min(prompt, MOST), min(completion, MOST), min(total, MOST)
+        cost = min(cost, sys.float_info.max)
+    return Usage(prompt, completion, total, cost)
 
 
 def since(counters: Usage, before: Usage) -> Usage:

@@ -3,6 +3,7 @@ mounted where is read in file_system.py."""
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Collection
@@ -58,6 +59,18 @@ def warnings_for(path: str | os.PathLike[str], *, mounts: str | None = None) -> 
     if mount.kind in file_system.OVERLAYS:
         found.append(_overlay_warning(place, mount))
     return found
+
+
+def warnings_where(directory: str) -> tuple[str, ...]:
+    """The same for a directory that is there, looked up once as long as it is the same one: each
+    opening of a session asks."""
+    found = os.stat(directory)
+    return _remembered(directory, found.st_dev, found.st_ino)
+
+
+@functools.lru_cache(maxsize=64)
+def _remembered(directory: str, device: int, inode: int) -> tuple[str, ...]:
+    return tuple(warnings_for(directory))
 
 
 def refuse_network(

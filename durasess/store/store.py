@@ -309,7 +309,7 @@ class Store(Catalog):
         except SelfCheckError as error:
             self._keep(path, error)
             raise
-        warnings = tuple(placement.warnings_for(self.path))
+        warnings = placement.warnings_where(self.path)
         if warnings and not self._has_warned:
             self._has_warned = True
             for warning in warnings:

@@ -1,5 +1,6 @@
 """Events become state: the reducer's two ways, migrations step by step, the window of event ids."""
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -7,10 +8,11 @@ import pytest
 
 from durasess.engine import codec, fold
 from durasess.engine.fold import Fold
+from durasess.engine.records import Record
 from durasess.engine.snapshot import RememberedId
 from durasess.engine.types import EVENT_ID_WINDOW, Event, LineError, Migration
 from durasess.errors import FormatVersionError
-from tests.support.lines import START, TS, body, line
+from tests.support.lines import START, TS, batch, body, line
 
 
 class Counter(msgspec.Struct):
@@ -128,6 +130,34 @@ def test_event_goes_through_every_migration_in_order() -> None:
 def test_event_of_this_version_or_a_newer_one_is_taken_as_it_is(version: int) -> None:
     same = event()
     assert fold.migrated(same, version, folding(schema_version=2)) is same
+
+
+# events_of
+
+
+def records(count: int, data: Any = None) -> list[Record]:
+    """The records of a batch of this many events."""
+    lines = batch(START, count, data).split(b"\n")[:-1] if count else []
+    return [Record(0, text, seq, None, 0) for seq, text in enumerate(lines, 1)]
+
+
+@pytest.mark.parametrize("count", [0, 1, 31, 32, 33, 100])
+@pytest.mark.parametrize("data", [None, "\ud800", "x" * 20_000])
+def test_events_of_a_batch_are_those_of_its_lines(count: int, data: Any) -> None:
+    lines = [record.line for record in records(count, data)]
+    assert list(fold.events_of(records(count, data))) == list(map(codec.event, lines))
+
+
+@pytest.mark.parametrize("at", [0, 1, 40, 69])
+@pytest.mark.parametrize("odd", [b'"type":7,"data"', b'"seq":900,"data"', b'"proven":1,"data"'])
+def test_line_that_is_no_event_is_refused_behind_those_before_it(at: int, odd: bytes) -> None:
+    found, given = [], records(70)
+    given[at] = given[at]._replace(line=given[at].line.replace(b'"data"', odd))
+    with contextlib.suppress(LineError):
+        for one in fold.events_of(given):
+            found.append(one.seq)
+    is_event = b"proven" in odd
+    assert found == list(range(1, 71 if is_event else at + 1))
 
 
 # remember
