@@ -8,6 +8,7 @@ in flock.py.
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import stat as stat_module
 import sys
@@ -278,8 +279,10 @@ else:
         return 0
 
 
+@functools.cache
 def boot_id() -> str:
-    """A name for this boot of the machine, empty where the system has none. For people."""
+    """A name for this boot of the machine, empty where the system has none. For people. It stays
+    the same as long as a process lives, and every opening writes it."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as source:
             return source.read().strip()

@@ -7,6 +7,7 @@ says what that is.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from durasess.engine import codec, files
 from durasess.engine.records import Place, Record
@@ -16,68 +17,87 @@ AT_ONCE = 512 * 1024
 """Bytes that are looked at in one piece: of short lines that is thousands of records."""
 
 _MOST_BYTES = 8 * AT_ONCE
-"""Of a batch that is looked at in one piece; the writer's own are smaller."""
+"""Of a line or a batch that this takes; the writer's own are smaller."""
 
 Batch = list[Record]
 
 
 class Run:
-    """Reads on in `source` from byte `at`, where the log is at `place`; `ahead` is what was read
-    there already, and when `batches` is exhausted what was read behind the last of them."""
+    """Reads on in `source` from byte `at`, where the log is at `place`; `ahead` was read already,
+    with byte `begin` of it standing there. When `batches` is exhausted, `ahead` is what was read
+    behind the last of them."""
 
     def __init__(
-        self, disk: files.Files, source: Source, at: int, place: Place, ahead: bytes
+        self, disk: files.Files, source: Source, at: int, place: Place, ahead: bytes, begin: int = 0
     ) -> None:
         self._disk = disk
         self._source = source
         self._at = at
         self._place = place
+        self._begin = begin
         self.ahead = ahead
 
-    def batches(self) -> Iterator[tuple[Batch, memoryview]]:
-        """Each whole batch with its bytes in the file."""
+    def batches(self) -> Iterator[tuple[Batch, list[memoryview]]]:
+        """Each whole batch with its bytes in the file: two pieces or more where it lies across what
+        is looked at in one."""
+        data, begin = self.ahead, self._begin
+        batch: Batch = []
+        pieces: list[memoryview] = []
         wanted = AT_ONCE
-        while wanted <= _MOST_BYTES:
-            room = max(0, self._source.size - self._at)
-            data = self.ahead or self._source.read_at(self._disk, min(wanted, room), self._at)
-            found, is_sound = whole_batches(data, self._at, self._place)
-            view, begin = memoryview(data), 0
-            for batch in found:
-                last = batch[-1]
-                end = last.offset + len(last.line) + 1 - self._at
-                yield batch, view[begin:end]
-                begin = end
-            self.ahead = data[begin:]
-            if not is_sound or len(data) >= room or not data:
+        while True:
+            if begin == len(data):
+                room = max(0, self._source.size - self._at)
+                data, begin = self._source.read_at(self._disk, min(wanted, room), self._at), 0
+            base = self._at - begin
+            view = memoryview(data)
+            found = whole_batches(data, begin, base, self._place, batch)
+            is_stuck = found.end == begin
+            for one in found.batches:
+                end = one[-1].offset + len(one[-1].line) + 1 - base
+                yield one, [*pieces, view[begin:end]]
+                pieces, begin = [], end
+            pieces.append(view[begin : found.end])
+            wanted = 2 * wanted if is_stuck else AT_ONCE
+            is_all = not data or base + len(data) >= self._source.size
+            is_large = max(wanted, sum(map(len, pieces))) > _MOST_BYTES
+            if is_all or is_large or not found.is_sound:
+                self.ahead = b"".join([*pieces, view[found.end :]])
                 return
-            if found:
-                self._at += begin
-                self._place = Place(last.seq, last.crc)
-            else:
-                wanted *= 2
-            self.ahead = b""
+            batch, self._place, self._at = found.rest, found.place, base + found.end
+            data, begin = b"", 0
 
 
-def whole_batches(data: bytes, base: int, place: Place) -> tuple[list[Batch], bool]:
-    """The batches that `data`, which lies at byte `base`, begins with, and whether nothing but its
-    end ended them. `place` is where the log is before them."""
+class Found(NamedTuple):
+    """`batches` are whole; `rest` are the lines of one that goes on behind what was looked at.
+    `end` is the byte behind the last sound line, `place` where the log is there, and `is_sound`
+    says that nothing but the end of the bytes ended them."""
+
+    batches: list[Batch]
+    rest: Batch
+    end: int
+    place: Place
+    is_sound: bool
+
+
+def whole_batches(data: bytes, begin: int, base: int, place: Place, batch: Batch) -> Found:
+    """What `data` holds from byte `begin` on, `base` being the place in the file of its first one.
+    The log is at `place` there, in the middle of `batch` when that has lines."""
     seq, chain = place
     found: list[Batch] = []
-    batch: Batch = []
-    begin = 0
+    batch = list(batch)
     # Not split at once: filler may follow, which is thousands of empty lines.
     while (end := data.find(b"\n", begin)) >= 0:
         line = data[begin:end]
-        seq += 1
-        sound = codec.sound(line, seq, chain)
+        sound = codec.sound(line, seq + 1, chain)
         if sound is None:
-            return found, False
+            return Found(found, batch, begin, Place(seq, chain), False)
+        seq += 1
         number, chain = sound
         batch.append(Record(base + begin, line, seq, number, chain))
         begin = end + 1
         if number != 0:
             if (number or 1) != len(batch):
-                return found, False
+                return Found(found, batch, begin, Place(seq, chain), False)
             found.append(batch)
             batch = []
-    return found, True
+    return Found(found, batch, begin, Place(seq, chain), True)

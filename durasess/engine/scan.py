@@ -63,10 +63,12 @@ class Scan:
         """Whole batches in order; behind damage, single readable lines."""
         ahead = self._first_chunk() if self.end == 0 else b""
         if self.end:
-            run = Run(self._disk, self._source, self.end, self.place, ahead)
-            for batch, raw in run.batches():
-                self._hash.update(raw)
-                self._advance(self.end + len(raw), batch)
+            begin = self.end if ahead else 0
+            run = Run(self._disk, self._source, self.end, self.place, ahead, begin)
+            for batch, pieces in run.batches():
+                for piece in pieces:
+                    self._hash.update(piece)
+                self._advance(self.end + sum(map(len, pieces)), batch)
                 yield batch
             ahead = run.ahead
         for line in segment.lines(self._disk, self._source, self.end, chunk=ahead):
@@ -82,7 +84,7 @@ class Scan:
         yield from ([record] for record in self._finish())
 
     def _first_chunk(self) -> bytes:
-        """What is behind the header; all of it when that is not as a writer makes it."""
+        """What the file begins with; the header is read, when it is as a writer makes it."""
         data = self._source.read_at(self._disk, min(AT_ONCE, self._source.size), 0)
         size = data.find(b"\n") + 1
         try:
@@ -90,7 +92,7 @@ class Scan:
         except LineError:
             return data
         self.end = size
-        return data[size:]
+        return data
 
     @property
     def number(self) -> int:

@@ -67,8 +67,8 @@ def copy_forward(disk: files.Files, directory: str, unsealed: Unsealed) -> list[
         disk.close(fd)
     _refuse_if_changed(unsealed, data[unsealed.scan.end :])
     kept = _keep_torn(disk, directory, unsealed, data)
-    content = _whole_batches(unsealed, data)
-    publishing.write_tmp(disk, unsealed.path + paths.TMP, content + _seal(unsealed, content))
+    sealed = b"".join([*_whole_batches(unsealed, data), _seal(unsealed)])
+    publishing.write_tmp(disk, unsealed.path + paths.TMP, sealed)
     try:
         _refuse_if_replaced(disk, unsealed)
         disk.replace(unsealed.path + paths.TMP, unsealed.path)
@@ -87,19 +87,20 @@ def _keep_torn(disk: files.Files, directory: str, unsealed: Unsealed, data: byte
     return [quarantine.keep(disk, directory, name, torn, unsealed.scan.end)]
 
 
-def _whole_batches(unsealed: Unsealed, data: bytes) -> bytes:
+def _whole_batches(unsealed: Unsealed, data: bytes) -> list[bytes | memoryview]:
     """Header and whole batches, read again: the bytes that the scanner has checked."""
-    content = data[: unsealed.scan.end]
+    content: bytes | memoryview = memoryview(data)[: unsealed.scan.end]
     if unsealed.scan.edited:
-        content = segment.without_edits(content)
+        content = segment.without_edits(bytes(content))
     reached = unsealed.kept[-1].crc if unsealed.kept else unsealed.scan.chain
-    if codec.digest(content) != _digest(unsealed.scan) or reached != unsealed.place.chain:
+    checked = unsealed.scan.midway().digest.hexdigest()
+    if codec.digest(content) != checked or reached != unsealed.place.chain:
         raise _changed(unsealed)
-    return content + b"".join(record.line + b"\n" for record in unsealed.kept)
+    return [content, *_kept(unsealed)]
 
 
-def _digest(scan: Scan) -> str:
-    return scan.midway().digest.hexdigest()
+def _kept(unsealed: Unsealed) -> list[bytes]:
+    return [record.line + b"\n" for record in unsealed.kept]
 
 
 def _changed(unsealed: Unsealed) -> CorruptionError:
@@ -110,13 +111,15 @@ def _changed(unsealed: Unsealed) -> CorruptionError:
     )
 
 
-def _seal(unsealed: Unsealed, content: bytes) -> bytes:
+def _seal(unsealed: Unsealed) -> bytes:
+    digest = unsealed.scan.midway().digest
+    digest.update(b"".join(_kept(unsealed)))
     return segment.seal_line(
         segment.Seal(
             seal=unsealed.number,
             last_seq=unsealed.place.seq,
             events=unsealed.scan.events + len(unsealed.kept),
-            blake2b=codec.digest(content) if unsealed.kept else _digest(unsealed.scan),
+            blake2b=digest.hexdigest(),
         ),
         unsealed.place.chain,
     )

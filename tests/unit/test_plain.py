@@ -101,15 +101,20 @@ def test_batches_end_before_the_first_line_that_is_not_the_next():
         b"\n",
         b"x" * 5 + b"\n",
     ):
-        found, is_sound = whole_batches(first + wrong + second, 100, START)
-        assert ([[one.offset for one in each] for each in found], is_sound) == ([[100]], False)
+        found = whole_batches(first + wrong + second, 0, 100, START, [])
+        assert [[one.offset for one in each] for each in found.batches] == [[100]]
+        assert not found.is_sound
 
 
 def test_the_end_of_what_was_read_is_nothing_unusual():
     lines = batch(START, 1) + batch(place_after(batch(START, 1), START), 3)
     for at in range(len(lines)):
-        found, is_sound = whole_batches(lines[:at], 0, START)
-        assert (len(found), is_sound) == (int(at >= len(batch(START, 1))), True)
+        found = whole_batches(lines[:at], 0, 0, START, [])
+        assert (len(found.batches), found.is_sound) == (int(at >= len(batch(START, 1))), True)
+        # What is looked at behind it goes on with the same batch.
+        more = whole_batches(lines[found.end :], 0, found.end, found.place, found.rest)
+        assert [one.seq for each in found.batches + more.batches for one in each] == [1, 2, 3, 4]
+        assert found.batches + more.batches == whole_batches(lines, 0, 0, START, []).batches
 
 
 @pytest.mark.parametrize("chunk", [64, 400, 1000, 5000])
@@ -120,11 +125,14 @@ def test_a_batch_may_lie_across_what_is_read_at_once(chunk, monkeypatch):
     disk = disk_with_segment(content)
     source = segment.open_source(disk, DIRECTORY, 1)
     begin = content.index(b"\n") + 1
-    run = Run(disk, source, begin, START, b"")
-    found = list(run.batches())
-    assert [[one.seq for one in each] for each, _ in found] == [[1], [2, 3, 4], [5, 6], [7]]
-    assert b"".join(raw for _, raw in found) + run.ahead == content[begin:]
-    assert run.ahead.startswith(b'{"seal":')
+    for ahead in (b"", content[: begin + 100], content):
+        run = Run(disk, source, begin, START, ahead, begin if ahead else 0)
+        found = list(run.batches())
+        assert [[one.seq for one in each] for each, _ in found] == [[1], [2, 3, 4], [5, 6], [7]]
+        raw = [b"".join(pieces) for _, pieces in found]
+        assert b"".join([*raw, run.ahead]) == content[begin:]
+        assert [b"".join(one.line + b"\n" for one in each) for each, _ in found] == raw
+        assert run.ahead.startswith(b'{"seal":')
 
 
 def test_a_batch_that_is_too_large_is_left_to_the_scanner(monkeypatch):
