@@ -175,9 +175,8 @@ def _unlink_segments(disk: Any, directory: str) -> None:
 
 def _torn_tail_stays() -> AbstractContextManager[Any]:
     def append_in_place(disk: Any, directory: str, unsealed: settle.Unsealed) -> list[str]:
-        content = publishing.read_whole(disk, unsealed.path)[: unsealed.scan.end]
         fd = disk.open(unsealed.path, write=True)
-        publishing.write_all(disk, fd, settle._seal(unsealed, content), unsealed.size)
+        publishing.write_all(disk, fd, settle._seal(unsealed), unsealed.size)
         disk.sync(fd)
         disk.close(fd)
         return []

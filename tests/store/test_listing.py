@@ -238,6 +238,28 @@ def test_meta_larger_than_a_list_reads_is_marked_and_not_read(store: Store) -> N
     assert str(rows.MAX_BYTES) in store.list().rows[0].problem
 
 
+def test_list_of_all_looks_four_times_into_each_session_and_of_a_page_once_into_the_others(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        stores.make(store, f"a{number}")
+    seen: list[str] = []
+    look = RealFiles.first_bytes
+
+    def first_bytes(self: RealFiles, path: str, size: int) -> bytes:
+        seen.append(Path(path).parent.name)
+        return look(self, path, size)
+
+    monkeypatch.setattr(RealFiles, "first_bytes", first_bytes)
+    monkeypatch.setattr(RealFiles, "open", None)
+    assert len(store.list(limit=None).rows) == 5
+    assert sorted(seen) == sorted(4 * [f"a{number}" for number in range(5)])
+    seen.clear()
+    (row,) = store.list(limit=1).rows
+    assert len(seen) == 8
+    assert seen.count(row.session_id) == 4
+
+
 def test_summary_with_fields_of_other_kinds_leaves_them_out(store: Store) -> None:
     from durasess.engine import meta
 
