@@ -144,16 +144,14 @@ def _fold_log(found: Recovered, walk: Walk, fold: Fold, writer: bool) -> None:
 def _fold_batch(found: Recovered, walk: Walk, fold: Fold, scan: Scan, batch: list[Record]) -> bool:
     """Whether the whole batch could be folded."""
     version = scan.header.schema_version if scan.header else 1
-    apply, state, events = fold.apply, found.state, 0
+    state, events = found.state, 0
     try:
         for event in events_of(batch):
             if event.event_id is not None:
                 remember(found.event_ids, batch[events].line, event)
             if version < fold.schema_version:
                 event = migrated(event, version, fold)
-            returned = apply(state, event)
-            if returned is not None:
-                state = returned
+            state = fold.step(state, event)
             events += 1
     except DurasessError:
         raise
