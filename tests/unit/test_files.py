@@ -821,6 +821,13 @@ def test_macos_syncs_down_to_the_drive(
     assert (calls.made, fsync.made) == ([(7, 51)], [])
 
 
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+def test_what_was_read_from_a_disk_is_nothing_where_the_system_does_not_say(
+    platform: str, elsewhere: Callable[..., ModuleType]
+) -> None:
+    assert elsewhere(platform).blocks_read() == 0
+
+
 def test_macos_share_without_full_sync_gets_fsync(
     path: str,
     elsewhere: Callable[..., ModuleType],
