@@ -96,6 +96,17 @@ _FIELDS: dict[tuple[Api, str], str] = {
 }
 """The API and a block's type → the fields that it takes back."""
 
+_TYPES: dict[str, type | tuple[type, ...]] = {
+    "text": str,
+    **dict.fromkeys(("annotations", "citations", "logprobs", "summary"), (list, type(None))),
+    "caller": (dict, type(None)),
+    **dict.fromkeys(
+        ("call_id", "encrypted_content", "id", "name", "phase", "refusal", "status"),
+        (str, type(None)),
+    ),
+}
+"""Fields that an API takes back with these values alone; what a record holds may be damaged."""
+
 
 def _is_sound(found: Blocks, message: dict[str, Any]) -> bool:
     blocks = found.blocks
@@ -116,6 +127,10 @@ def _is_known(api: Api, block: dict[str, Any]) -> bool:
     kind = block.get("type", "")
     fields = _FIELDS.get((api, kind)) if isinstance(kind, str) else None
     if fields is None or not set(fields.split()).issuperset(block):
+        return False
+    if not all(isinstance(block[name], _TYPES.get(name, object)) for name in block):
+        return False
+    if kind in ("text", "output_text", "refusal") and _said_in(block) is None:
         return False
     check = {"anthropic": _anthropic, "openai": _chat, "openai_responses": _responses}[api]
     return check(block)
@@ -157,7 +172,7 @@ def _responses(block: dict[str, Any]) -> bool:
     if kind == "reasoning":
         # The service gives a list of texts here and refuses to take one back.
         is_named = block.get("id") != ""
-        return is_named and not block.get("content") and isinstance(block.get("summary"), list)
+        return is_named and not block.get("content") and _is_summary(block.get("summary"))
     if kind == "function_call":
         return isinstance(block.get("arguments"), str)
     if kind == "message":
@@ -165,6 +180,21 @@ def _responses(block: dict[str, Any]) -> bool:
         is_reply = block.get("role") == "assistant" and bool(content)
         return is_reply and _is_said("openai_responses", content)
     return True
+
+
+def _is_summary(parts: Any) -> bool:
+    return isinstance(parts, list) and all(
+        isinstance(one, dict)
+        and set(one) == {"type", "text"}
+        and one["type"] == "summary_text"
+        and isinstance(one["text"], str)
+        for one in parts
+    )
+
+
+def _said_in(block: dict[str, Any]) -> str | None:
+    found: str | None = block.get("refusal" if block["type"] == "refusal" else "text")
+    return found
 
 
 def _is_said(api: Api, content: Any) -> bool:
@@ -194,7 +224,7 @@ def _arguments(block: dict[str, Any]) -> list[str]:
 def _texts(block: dict[str, Any]) -> list[str]:
     kind = block.get("type", "")
     if kind in ("text", "output_text", "refusal"):
-        return [str(block.get("text", block.get("refusal", "")))]
+        return [_said_in(block) or ""]
     content = block.get("content")
     if kind not in ("", "message") or content is None:
         return [str(block["refusal"])] if block.get("refusal") else []

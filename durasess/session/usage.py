@@ -92,12 +92,16 @@ def from_data(data: Mapping[str, float]) -> Usage:
     """Deltas of an event; what is no number of tokens counts 0, so that no sum goes down."""
     if not data:
         return NOTHING
-    prompt, completion = int(_counted(data.get("prompt"))), int(_counted(data.get("completion")))
-    total = max(int(_counted(data.get("total"))), prompt + completion)
+    prompt, completion = _tokens(data.get("prompt")), _tokens(data.get("completion"))
+    total = max(_tokens(data.get("total")), prompt + completion)
     return Usage(prompt, completion, total, _counted(data.get("cost")))
 
 
 NOTHING = Usage()
+
+
+def _tokens(value: Any) -> int:
+    return int(min(_counted(value), MOST))
 
 
 def _counted(value: Any) -> float:
@@ -106,7 +110,7 @@ def _counted(value: Any) -> float:
     if type(value) is float:
         return value if 0 < value < math.inf else 0
     if type(value) is int:
-        return value if value > 0 else 0
+        return min(value, MOST) if value > 0 else 0
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return value if is_number and math.isfinite(value) and value > 0 else 0
 

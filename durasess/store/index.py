@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import sys
 import urllib.parse
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -42,6 +43,9 @@ CREATE TABLE usage(
 """
 _TEXTS = """CREATE VIRTUAL TABLE texts USING fts5(
     text, session_id UNINDEXED, seq UNINDEXED, ts UNINDEXED, role UNINDEXED, tokenize='trigram')"""
+_TOTALS = ", ".join(f"CAST(total({name}) AS INTEGER)" for name in ("prompt", "completion", "total"))
+"""sum() fails where it is more than an integer of SQLite."""
+
 _SHORTEST = 3
 """Characters of a word that the index of texts can find by itself."""
 
@@ -207,8 +211,8 @@ class Index:
         )
         told = {key: (count, failed, mean) for key, count, failed, mean in runs}
         used = self.db.execute(
-            f"SELECT {by}, sum(prompt), sum(completion), sum(total), sum(cost) "
-            "FROM usage GROUP BY 1"
+            f"SELECT {by}, {_TOTALS}, min(total(cost), ?) FROM usage GROUP BY 1",
+            (sys.float_info.max,),
         )
         sums = {key: tuple(values) for key, *values in used}
         return [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,7 @@ from durasess import StorageError, Store
 from durasess.store import index, texts
 from durasess.store.index import Index
 from durasess.store.search import Found
-from tests.support import stores
+from tests.support import foreign, stores
 
 SECRET = "sk-abcdefghijklmnopqrstuvwxyz123456"
 
@@ -288,3 +290,24 @@ def test_run_whose_worker_was_killed_is_interrupted_before_anybody_says_so(store
     session.abandon()
     assert [one.status for one in store.runs() if one.session_id == "k1"] == ["interrupted"]
     assert "k1" in {one.session_id for one in store.runs(failed=True)}
+
+
+def test_counters_beyond_every_integer_of_the_index_hide_no_session(
+    store: Store, tmp_path: Path
+) -> None:
+    used = {"input": 2**70, "output": 2**62, "totalTokens": 2**71, "cost": {"total": 1.7e308}}
+    said = {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "counted"}],
+        "usage": used,
+    }
+    lines: list[dict[str, Any]] = [{"type": "session", "version": 3, "id": "f1", "cwd": "/w"}]
+    lines += [
+        {"type": "message", "id": f"m{number}", "message": said, "timestamp": f"200{number}-01-01"}
+        for number in range(3)
+    ]
+    foreign.Imported(store, foreign.write(tmp_path / "f.jsonl", lines))
+    assert [session for session, _, _ in hits(store.search("counted"))] == ["pi-f1"] * 3
+    (group,) = [one for one in store.statistics("workspace") if one.key == "/w"]
+    assert group.total >= 2**53
+    assert math.isfinite(group.cost)

@@ -205,3 +205,79 @@ def test_estimate_counts_the_larger_form():
     raw = {"provider": "anthropic", "item": own_item("anthropic", "hi", [])}
     raw["item"]["content"][0]["thinking"] = "t" * 4000
     assert plan(state_of([user(1), reply(2, "hi", raw=raw)])).tokens > 1000
+
+
+@pytest.mark.parametrize("wrong", [None, 1.5, True, ["x"], {"a": 1}])
+@pytest.mark.parametrize(
+    ("shape", "item"),
+    [
+        ("openai", {"role": "assistant", "content": [{"type": "text", "text": "said"}]}),
+        ("openai", {"role": "assistant", "content": [{"type": "refusal", "refusal": "said"}]}),
+        (
+            "openai_responses",
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": "said"}],
+            },
+        ),
+        (
+            "openai_responses",
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "refusal", "refusal": "said"}],
+            },
+        ),
+    ],
+)
+def test_part_whose_text_is_damaged_does_not_go_back(shape, item, wrong):
+    part = item["content"][0]
+    damaged = {**item, "content": [{**part, part["type"].removeprefix("output_"): wrong}]}
+    context = context_without_calls(shape, damaged)
+    assert sent_without_calls(context, shape) == "said"
+    assert context.left_out.blocks == 1
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"phase": 1.5},
+        {"status": ["completed"]},
+        {"id": 7},
+        {"content": [{"type": "output_text", "text": "said", "annotations": "x"}]},
+    ],
+)
+def test_field_of_a_wrong_kind_does_not_go_back(field):
+    content = [{"type": "output_text", "text": "said"}]
+    item = {"type": "message", "role": "assistant", "content": content}
+    context = context_without_calls("openai_responses", {**item, **field})
+    assert sent_without_calls(context, "openai_responses") == "said"
+
+
+@pytest.mark.parametrize("summary", [[5], [{}], [{"type": "summary_text", "text": None}], ["x"]])
+def test_reasoning_whose_summary_is_damaged_does_not_go_back(summary):
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": summary}
+    said = {"type": "message", "role": "assistant", "content": "said"}
+    context = context_without_calls("openai_responses", [reasoning, said])
+    assert sent_without_calls(context, "openai_responses") == "said"
+
+
+def test_field_that_a_program_wrote_out_as_null_goes_back_as_it_came():
+    content = [{"type": "output_text", "text": "said", "annotations": [], "logprobs": None}]
+    item = {"type": "message", "role": "assistant", "content": content, "phase": None}
+    context = context_without_calls("openai_responses", item)
+    assert sent_without_calls(context, "openai_responses") == content
+
+
+def context_without_calls(shape, item):
+    raw = {"provider": shape, "item": item}
+    context = plan(state_of([user(1), reply(2, "said", raw=raw), user(3)]))
+    assert broken(context) == []
+    return context
+
+
+def sent_without_calls(context, shape):
+    if shape == "openai":
+        return context.openai()[1]["content"]
+    return context.openai_responses()["input"][1]["content"]

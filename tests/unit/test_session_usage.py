@@ -30,3 +30,11 @@ def test_counters_are_so_many_and_one_more_is_refused(tmp_path, monkeypatch):
             run.usage({"prompt_tokens": 5}, counter="c3")
         run.usage({"prompt_tokens": 7}, counter="c0")
         assert session.usage.prompt == 17
+
+
+@pytest.mark.parametrize("huge", [2**70, 10**400, 1e300])
+def test_numbers_beyond_every_counter_are_counted_as_the_most_there_can_be(huge):
+    found = usage.from_data({"prompt": huge, "completion": huge, "total": huge, "cost": huge})
+    assert (found.prompt, found.completion) == (2**53, 2**53)
+    assert found.total <= 2**54
+    assert usage.plus(Usage(), found).total == 2**53
