@@ -854,15 +854,6 @@ def test_macos_sync_that_failed_is_an_error(
     assert fsync.made == []
 
 
-def test_system_that_counts_no_reads_of_a_thread_has_read_nothing(
-    path: str, elsewhere: Callable[..., ModuleType]
-) -> None:
-    written(path, b"abcdef")
-    module = elsewhere("darwin")
-    assert module.RealFiles().first_bytes(path, 64) == b"abcdef"
-    assert module.blocks_read() == 0
-
-
 def test_system_without_pread_reads_and_writes_at_offsets(
     path: str, elsewhere: Callable[..., ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> None:
