@@ -79,7 +79,7 @@ class Drafting(msgspec.Struct, frozen=True, kw_only=True):
             event_id = _name("event_id", event_id)
         data = one.data
         if one.beside:
-            data = b"%s%s%s}" % (data[:-1], b"," if len(data) > 2 else b"", one.beside)
+            data = b"".join((data[:-1], b"," if len(data) > 2 else b"", one.beside, b"}"))
         if not one.is_flat and _may_be_deep(data):
             values.plain(codec.decode(data), strict=self.strict)
         body = codec.body(type=type, data=data, run_id=run_id, call_id=call_id, event_id=event_id)

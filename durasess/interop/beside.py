@@ -89,15 +89,17 @@ def _at(value: Any, path: Path) -> Any:
 
 def _without(value: Any, path: Path) -> Any:
     """A copy without the member at `path`; an element of an array becomes null."""
-    step, *rest = path
-    copy: Any = dict(value) if isinstance(value, dict) else list(value)
-    if rest:
-        copy[step] = _without(copy[step], tuple(rest))
-    elif isinstance(copy, dict):
-        del copy[step]
+    whole: Any = dict(value) if isinstance(value, dict) else list(value)
+    inside = whole
+    for step in path[:-1]:
+        one = inside[step]
+        inside[step] = one = dict(one) if isinstance(one, dict) else list(one)
+        inside = one
+    if isinstance(inside, dict):
+        del inside[path[-1]]
     else:
-        copy[step] = None
-    return copy
+        inside[path[-1]] = None
+    return whole
 
 
 def size_of(line: Line) -> int:

@@ -18,7 +18,6 @@ from durasess.interop.importer import (
     Mapped,
     between,
     kept,
-    member,
     text,
 )
 from durasess.interop.timeline import Timeline
@@ -131,7 +130,7 @@ class Conversation:
             yield kept(line, "a line with this uuid was there before")
             return
         reply = self._reply
-        message_id = text(member(item, "message", "id"))
+        message_id = text(item["message"].get("id"))
         if reply is not None and kind == "assistant" and message_id == reply.message_id != "":
             self._join(line, reply.node)
         elif kind == "user" and results_in(line) and self._answers(line):
@@ -154,9 +153,10 @@ class Conversation:
     def _said(self, line: Line, node: int) -> Maps:
         item = line.item
         if item["type"] == "assistant":
-            message_id = text(member(item, "message", "id"))
+            message_id = text(item["message"].get("id"))
             if self._reply is None or self._reply.message_id != message_id or not message_id:
-                yield from self.flush()
+                if self._reply is not None:
+                    yield from self.flush()
                 self._reply = Reply(message_id, node)
             self._reply.add(line)
         elif results_in(line) and self._reply is not None:

@@ -79,5 +79,7 @@ def _is_said(block: dict[str, Any]) -> bool:
 
 def results_in(line: Line) -> list[dict[str, Any]]:
     """The result blocks on a line."""
-    blocks = dicts(member(line.item, "message", "content"))
-    return [one for one in blocks if one.get("type") == "tool_result"]
+    blocks = member(line.item, "message", "content")
+    if type(blocks) is not list:
+        return []
+    return [one for one in blocks if type(one) is dict and one.get("type") == "tool_result"]

@@ -51,7 +51,8 @@ def meta(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
 
 def context(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
     """The settings of a turn: what changed of them."""
-    yield from rollout.flush()
+    if rollout.reply is not None:
+        yield from rollout.flush()
     at = rollout.start(line)
     names = ("model", "effort", "approval_policy", "sandbox_policy")
     given = {name: payload[name] for name in names if payload.get(name) is not None}
@@ -70,10 +71,19 @@ def context(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
 def item(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
     """An item of the model's own log."""
     kind, role = text(payload.get("type")), payload.get("role")
-    if kind in REPLY_TYPES or (kind == "message" and role == "assistant"):
-        yield from _reply_item(rollout, line, payload)
-        return
-    yield from rollout.flush()
+    if kind in REPLY_TYPES:
+        _gather(rollout, line, payload)
+        return iter(())
+    if kind == "message" and role == "assistant":
+        return _reply_message(rollout, line, payload)
+    return _other_item(rollout, line, payload, kind)
+
+
+def _other_item(rollout: Rollout, line: Line, payload: dict[str, Any], kind: str) -> Maps:
+    """One that ends a reply."""
+    role = payload.get("role")
+    if rollout.reply is not None:
+        yield from rollout.flush()
     if kind == "message" and role == "user":
         yield from _user_item(rollout, line, payload)
     elif kind == "message" and role in ("developer", "system"):
@@ -84,14 +94,19 @@ def item(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
         yield rollout.aside(line, f"{kind:.60}: no part of the conversation")
 
 
-def _reply_item(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
+def _reply_message(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
     rollout.start(line)
-    if payload["type"] == "message":
-        shown, is_said = rollout.match("assistant", line, payload.get("content"))
-        yield from shown
-        if is_said:
-            yield from rollout.beside(rollout.aside(line, _SAID))
-            return
+    shown, is_said = rollout.match("assistant", line, payload.get("content"))
+    yield from shown
+    if is_said:
+        yield from rollout.beside(rollout.aside(line, _SAID))
+    else:
+        _gather(rollout, line, payload)
+
+
+def _gather(rollout: Rollout, line: Line, payload: dict[str, Any]) -> None:
+    """An item of the reply that is open, or of a new one."""
+    rollout.start(line)
     if rollout.reply is None:
         rollout.reply = Reply(rollout.decoded)
     rollout.reply.add(line, payload)
@@ -134,7 +149,8 @@ def _output(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Mapped:
 
 def compacted(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
     """A summary tells everything before; the messages that it keeps are part of it."""
-    yield from rollout.flush()
+    if rollout.reply is not None:
+        yield from rollout.flush()
     at = rollout.start(line)
     summary = text(payload.get("message"))
     if not summary:

@@ -15,11 +15,10 @@ def shown(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
     """An event for people."""
     kind = text(payload.get("type"))
     known = _SHOWN.get(kind)
-    if known is None:
-        name = "an event for people" if kind in _FOR_PEOPLE else "unknown event"
-        yield from rollout.beside(rollout.aside(line, f"{name}: {kind:.60}"))
-    else:
-        yield from known(rollout, line, payload)
+    if known is not None:
+        return known(rollout, line, payload)
+    name = "an event for people" if kind in _FOR_PEOPLE else "unknown event"
+    return rollout.beside(rollout.aside(line, f"{name}: {kind:.60}"))
 
 
 def _message(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
@@ -61,7 +60,8 @@ def _complete(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
 
 def _tokens(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
     """Cumulative counters of the session, or of the program since it was started."""
-    yield from rollout.flush()
+    if rollout.reply is not None:
+        yield from rollout.flush()
     at = rollout.start(line)
     reported = member(payload, "info", "total_token_usage")
     if not isinstance(reported, dict):

@@ -158,7 +158,7 @@ def text(value: Any) -> str:
 def member(value: Any, *names: str) -> Any:
     """What stands under these names inside each other; None when something is missing."""
     for name in names:
-        if not isinstance(value, dict):
+        if type(value) is not dict:
             return None
         value = value.get(name)
     return value
@@ -171,8 +171,7 @@ def dicts(value: Any) -> list[dict[str, Any]]:
 
 def number(value: Any) -> Any:
     """The value when it is a number of 0 or more; else 0."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return value if is_number and value >= 0 else 0
+    return value if (type(value) is int or type(value) is float) and value >= 0 else 0
 
 
 def texts(content: Any) -> list[str]:

@@ -116,15 +116,14 @@ class Recording:
         self._waiting: list[Waiting] = []
         self._newest: Waiting | None = None
         self._bytes = 0
-        self._next_seq = log.last_seq + 1
+        self._first_seq = self._next_seq = log.last_seq + 1
         self._seqs = Numbers(scratch)
         self._knows_log = log.last_seq == 0
 
     @property
     def is_full(self) -> bool:
         """Whether it is time to write."""
-        events = len(self._ready) + len(self._waiting)
-        return self._bytes >= BATCH_BYTES or events >= BATCH_EVENTS
+        return self._bytes >= BATCH_BYTES or self._next_seq - self._first_seq >= BATCH_EVENTS
 
     @property
     def is_empty(self) -> bool:
@@ -257,6 +256,7 @@ class Recording:
         self._add(Draft("state_set", data))
         self._settle()
         ready, self._ready, self._bytes = self._ready, [], 0
+        self._first_seq = self._next_seq
         self._log.append_prepared(ready)
 
 

@@ -76,12 +76,13 @@ class Shaping:
             encoded, is_exact = codec.encoded(data)
             value = data if is_exact else None
             if waiting.origins:
-                entries = [encoded_entry(mapped, data) for mapped in waiting.origins]
-                beside = _BESIDE % b",".join(entries)
                 # Without a line, it may be of any part of one.
-                is_flat = not self._decoding.had_deep and all(
-                    [0 < one.line.depth < FLAT for one in waiting.origins]
-                )
+                is_flat = not self._decoding.had_deep
+                entries = []
+                for mapped in waiting.origins:
+                    entries.append(encoded_entry(mapped, data))
+                    is_flat = is_flat and 0 < mapped.line.depth < FLAT
+                beside = _BESIDE % b",".join(entries)
         return Encoded(
             draft.type,
             encoded,
