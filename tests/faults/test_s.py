@@ -106,6 +106,7 @@ def test_h4_list_reads_little_and_holds_little(
     many(store, 300, padding=20 * 1024 * 1024)
     read: dict[str, int] = {}
     real_open, real_read = RealFiles.open, RealFiles.read_at
+    real_first = RealFiles.first_bytes
     names: dict[int, str] = {}
 
     def opened(self: RealFiles, path: str, **options: Any) -> int:
@@ -118,8 +119,14 @@ def test_h4_list_reads_little_and_holds_little(
         read[names[fd]] = read.get(names[fd], 0) + len(data)
         return data
 
+    def began(self: RealFiles, path: str, size: int) -> bytes:
+        data = real_first(self, path, size)
+        read[path] = read.get(path, 0) + len(data)
+        return data
+
     monkeypatch.setattr(RealFiles, "open", opened)
     monkeypatch.setattr(RealFiles, "read_at", counted)
+    monkeypatch.setattr(RealFiles, "first_bytes", began)
     tracemalloc.start()
     found = store.list()
     _, most = tracemalloc.get_traced_memory()
