@@ -17,7 +17,7 @@ from durasess.engine.files import RealFiles
 from durasess.engine.scratch import Scratch
 from durasess.engine.types import Event
 from durasess.errors import DurasessError
-from durasess.interop.apart import BATCH, BLOB, HELLO, REFUSED, REPORT, Orders, Refusal, Row, Rows
+from durasess.interop.apart import BATCH, BLOB, HELLO, REFUSED, REPORT, Orders, Refusal
 from durasess.interop.decoding import Decoding
 from durasess.interop.formats import IMPORTERS
 from durasess.interop.reading import record
@@ -34,7 +34,9 @@ class Outlet:
     def __init__(self, outgoing: Connection) -> None:
         self._outgoing = outgoing
         self._drafting = Drafting()
-        self._encode = msgspec.msgpack.Encoder().encode
+        self._encode_into = msgspec.msgpack.Encoder().encode_into
+        # One for all batches: a new one of this size costs more than what is put into it.
+        self._batch = bytearray((BATCH,))
         self._lengths: list[int] = []
         self._read = 0
 
@@ -50,19 +52,15 @@ class Outlet:
 
     def append_prepared(self, events: list[Prepared]) -> None:
         """Hand a batch over."""
-        rows = [
-            Row(
-                one.draft.type,
-                one.draft.run_id,
-                one.draft.call_id,
-                one.draft.event_id,
-                one.body,
-                length,
-            )
-            for one, length in zip(events, self._lengths, strict=True)
-        ]
+        rows = []
+        for one, length in zip(events, self._lengths, strict=True):
+            draft = one.draft
+            # As a Row is encoded.
+            named = (draft.type, draft.run_id, draft.call_id, draft.event_id)
+            rows.append((*named, one.body, length))
         self._lengths.clear()
-        self.send(BATCH, self._encode(Rows(self._read, rows)))
+        self._encode_into((self._read, rows), self._batch, 1)
+        self._outgoing.send_bytes(self._batch)
         self._read = 0
 
     def put_blob(self, data: bytes) -> str:

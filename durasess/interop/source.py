@@ -111,11 +111,11 @@ class ForeignFile:
 def blocks(file: ForeignFile) -> Iterator[tuple[bytes, bool]]:
     """Its content in blocks of whole lines, without the last line's line feed, and whether there is
     one. StorageError for a line that is too long."""
-    parts: list[bytes] = []
+    parts: list[bytes | memoryview] = []
     length = 0
     for chunk in file.chunks():
         end = chunk.rfind(b"\n")
-        parts.append(chunk if end < 0 else chunk[:end])
+        parts.append(chunk if end < 0 else memoryview(chunk)[:end])
         length += len(parts[-1])
         if end >= 0:
             yield b"".join(parts), True
@@ -235,14 +235,17 @@ class Source:
     def _look_at(self, block: bytes, begin: int) -> None:
         """The next block; the line feed before it is hashed with it, if ever."""
         self._digest(max(begin - 1, 0))
-        self._block = b"\n" + block if begin else block
-        self._begin = max(begin - 1, 0)
+        self._block, self._begin = block, begin
 
     def _digest(self, end: int) -> None:
         """Hash up to byte `end`, which is in the newest block or at its end."""
-        block = memoryview(self._block)
-        self._hash.update(block[self._hashed - self._begin : end - self._begin])
-        self._hashed = end
+        if self._hashed < self._begin <= end:
+            self._hash.update(b"\n")
+            self._hashed = self._begin
+        if self._hashed < end:
+            block = memoryview(self._block)
+            self._hash.update(block[self._hashed - self._begin : end - self._begin])
+            self._hashed = end
 
     def digest(self) -> str:
         """Of all bytes up to `bytes`."""
