@@ -12,11 +12,12 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TextIO, cast
 
 from durasess import __version__
 from durasess.cli.options import UsageError, described
 from durasess.cli.output import DAMAGE, UNREADABLE, USAGE, Output
+from durasess.cli.printed import OutputLost, Printed
 from durasess.errors import CorruptionError, DurasessError
 
 INTERRUPTED = 130
@@ -63,17 +64,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as end:
         return int(end.code or 0)
     except BrokenPipeError:
-        # Whoever read the output has seen enough; the interpreter's own flush must not complain.
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read the output has seen enough.
+        _discard_output()
         return BROKEN_PIPE
+    except (OSError, OutputLost) as error:
+        _discard_output()
+        print(f"durasess: the output could not be written: {error}.", file=sys.stderr)
+        return UNREADABLE
     except KeyboardInterrupt:
         return INTERRUPTED
     return status
 
 
 def _run(options: argparse.Namespace) -> int:
-    output = Output(sys.stdout, as_json=options.json, as_lines=options.json_lines)
+    stream = cast(TextIO, Printed(sys.stdout))
+    output = Output(stream, as_json=options.json, as_lines=options.json_lines)
     try:
         status: int = options.run(options, output)
     except UsageError as error:
@@ -93,8 +98,18 @@ def _run(options: argparse.Namespace) -> int:
     return status
 
 
+def _discard_output() -> None:
+    """The interpreter's own flush at the end must not complain."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _make_printable() -> None:
-    """A character that the output cannot show is escaped, never a traceback."""
+    """A character that the output cannot show is escaped, never a traceback; what is printed where
+    the caller closed the output is for nobody."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

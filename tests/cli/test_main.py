@@ -110,6 +110,38 @@ def test_reader_that_has_seen_enough_causes_no_traceback(tmp_path: Path) -> None
     assert source.wait() == 141
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+@pytest.mark.parametrize("more", [[], ["--json"]])
+@pytest.mark.parametrize("verb", ["inspect", "verify"])
+def test_full_disk_of_the_output_is_no_damage_and_no_traceback(
+    tmp_path: Path, verb: str, more: list[str]
+) -> None:
+    path = sessions.copy("clean", tmp_path)
+    command = sessions.command(verb, str(path), *more)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, env=sessions.environment()
+        )
+    assert done.returncode == 3
+    assert done.stderr.startswith("durasess: the output could not be written: ")
+    assert "Traceback" not in done.stderr and "Exception" not in done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell of POSIX closes it")
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_output_that_the_caller_closed_leaves_the_status(tmp_path: Path, closed: str) -> None:
+    path = sessions.copy("clean", tmp_path)
+    line = f"{' '.join(sessions.command('verify', str(path), '--json'))} {closed}"
+
+    def status() -> int:
+        done = subprocess.run(["sh", "-c", line], capture_output=True, env=sessions.environment())
+        return done.returncode
+
+    assert status() == 0
+    (path / "events_0001.jsonl").write_bytes(b"@@@@\n")
+    assert status() == 1
+
+
 def test_head_gets_its_lines(tmp_path: Path) -> None:
     path = sessions.copy("clean", tmp_path)
     line = " ".join(sessions.command("inspect", str(path), "--events"))
