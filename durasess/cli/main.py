@@ -17,7 +17,7 @@ from typing import Any, TextIO, cast
 from durasess import __version__
 from durasess.cli.options import UsageError, described
 from durasess.cli.output import DAMAGE, UNREADABLE, USAGE, Output
-from durasess.cli.printed import OutputLost, Printed
+from durasess.cli.printed import Nowhere, OutputLost, Printed
 from durasess.errors import CorruptionError, DurasessError
 
 INTERRUPTED = 130
@@ -109,7 +109,7 @@ def _make_printable() -> None:
     the caller closed the output is for nobody."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+            setattr(sys, name, Nowhere())
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

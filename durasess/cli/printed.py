@@ -3,6 +3,7 @@ disk refuses."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any, TextIO, TypeVar
 
@@ -38,3 +39,11 @@ class Printed:
             raise
         except OSError as error:
             raise OutputLost(str(error)) from error
+
+
+class Nowhere(io.TextIOBase):
+    """In the place of a stream that the caller closed."""
+
+    def write(self, text: str, /) -> int:
+        """Keep nothing."""
+        return len(text)
