@@ -42,6 +42,19 @@ def test_lines_do_not_depend_on_where_chunks_end(
     assert found == [{"a": 1}, {"b": 22}, {"c": 3}, None]
 
 
+@pytest.mark.parametrize("chunk", range(1, 12))
+def test_digest_at_each_line_is_that_of_all_bytes_before(
+    tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "CHUNK", chunk)
+    data = b'{"a":1}\n\n\n{"b":22}\r\n{"c":3}\n{"torn'
+    file = opened(tmp_path, data)
+    found = Source(file, Decoding(None), frozenset(), Scratch(RealFiles(), str(tmp_path)))
+    for _ in found:
+        assert found.digest() == codec.digest(data[: found.bytes])
+    assert (found.torn, found.digest()) == (6, codec.digest(data[:-7]))
+
+
 def test_end_stands_where_an_import_ended_and_at_the_end(tmp_path: Path) -> None:
     data = b'{"a":1}\n{"b":2}\n{"c":3}\n'
     assert lines_of(opened(tmp_path, data), frozenset([1, 3]))[1] == [
