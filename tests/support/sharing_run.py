@@ -339,14 +339,21 @@ class Writer:
         assert isinstance(scheduler, Patience)
         # Half of a long one shows when a short one is written over it.
         first, *others = self.draft(), *[self.draft(400) for _ in range(int(step[4:]) - 1)]
-        with contextlib.closing(self._coming(engine, others)) as coming:
+        tickets: list[Ticket] = []
+        with contextlib.closing(self._coming(engine, others, tickets)) as coming:
             scheduler.coming = coming
             self.append([first])
+        # The first was answered before one of the others failed.
+        for ticket in tickets:
+            ticket.outcome()
 
-    def _coming(self, engine: Engine, facts: list[Fact]) -> Generator[Ticket]:
+    def _coming(
+        self, engine: Engine, facts: list[Fact], tickets: list[Ticket]
+    ) -> Generator[Ticket]:
         for fact in facts:
             call = self.run.begin(self.number, [fact])
             ticket = Ticket(Append([engine._drafting.prepared(Draft(*fact))], durable=True))
+            tickets.append(ticket)
             try:
                 yield ticket
             finally:
