@@ -10,6 +10,7 @@ from typing import Any, Self
 from durasess.session import call_operations, once_operations
 from durasess.session.core import Core
 from durasess.session.endings import ENDS_THE_HANDLE, call_ending
+from durasess.session.refusal import check_unstarted
 from durasess.session.started_call import StartedCall
 from durasess.session.tools import Tool
 
@@ -19,6 +20,7 @@ class AsyncToolCall(StartedCall):
 
     async def start(self) -> Self:
         """Begin the call outside of a `with` block; `result`, `fail` or `unknown` end it."""
+        check_unstarted(self._call is not None, "call")
         self._call = await self._core.run_async(
             call_operations.start(
                 self._core, self._run_id, self._wanted, tool=self._tool, writes=self._writes
@@ -28,7 +30,7 @@ class AsyncToolCall(StartedCall):
         return self
 
     async def __aenter__(self) -> Self:
-        return await self.start()
+        return self if self._call is not None and not self.is_ended else await self.start()
 
     async def result(self, output: Any = None) -> None:
         """The call's result. EventRejectedError when it cannot be recorded; the call is failed

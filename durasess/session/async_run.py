@@ -15,6 +15,7 @@ from durasess.session.async_stream import AsyncStream
 from durasess.session.core import Core
 from durasess.session.endings import ENDS_THE_HANDLE, run_ending
 from durasess.session.planned_write import PlannedWrite
+from durasess.session.refusal import begun, check_unstarted
 from durasess.session.state import RunStatus, ToolState
 from durasess.session.tasks import in_thread
 from durasess.session.tools import Tool
@@ -47,6 +48,7 @@ class AsyncRun:
 
     async def start(self) -> Self:
         """Begin the run outside of a `with` block; `finish` ends it."""
+        check_unstarted(bool(self.run_id), "run")
         self.run_id = await self._core.run_async(
             run_operations.start(
                 self._core,
@@ -65,7 +67,7 @@ class AsyncRun:
         return self
 
     async def __aenter__(self) -> Self:
-        return await self.start()
+        return self if self.run_id and not self._ended else await self.start()
 
     async def __aexit__(
         self,
@@ -90,7 +92,9 @@ class AsyncRun:
         await self._finish(status, error, reason, is_ending=False)
 
     async def _finish(self, status: RunStatus, error: str, reason: str, *, is_ending: bool) -> None:
-        ending = run_operations.finish(self._core, self.run_id, status, error=error, reason=reason)
+        ending = run_operations.finish(
+            self._core, begun(self.run_id), status, error=error, reason=reason
+        )
         try:
             await self._core.run_async(ending, is_ending=is_ending)
         except Exception:
@@ -110,7 +114,7 @@ class AsyncRun:
     async def user(self, content: Any, *, event_id: str | None = None) -> Receipt:
         """Another message of the user: a text, or a list of content parts."""
         return await self._core.run_async(
-            run_operations.say(self._core, self.run_id, content, event_id=event_id)
+            run_operations.say(self._core, begun(self.run_id), content, event_id=event_id)
         )
 
     async def assistant(
@@ -132,7 +136,7 @@ class AsyncRun:
         return await self._core.run_async(
             run_operations.reply(
                 self._core,
-                self.run_id,
+                begun(self.run_id),
                 content,
                 tool_calls=tool_calls,
                 reported=usage,
@@ -144,7 +148,7 @@ class AsyncRun:
 
     def stream(self) -> AsyncStream:
         """A reply that comes in pieces, folded into one message."""
-        return AsyncStream(self._core, self.run_id)
+        return AsyncStream(self._core, begun(self.run_id))
 
     def tool(
         self, call_id: str, *, tool: Tool | None = None, plan: PlannedWrite | None = None
@@ -156,13 +160,13 @@ class AsyncRun:
         happened.
         """
         writes = [plan.record()] if plan is not None else []
-        return AsyncToolCall(self._core, self.run_id, call_id, tool, writes)
+        return AsyncToolCall(self._core, begun(self.run_id), call_id, tool, writes)
 
     async def ask_approval(self, call_id: str, prompt: str = "") -> None:
         """The call may not start before `session.approve` or `session.deny`, in any process, also
         after a restart."""
         await self._core.run_async(
-            call_operations.ask_approval(self._core, self.run_id, call_id, prompt)
+            call_operations.ask_approval(self._core, begun(self.run_id), call_id, prompt)
         )
 
     async def once(
@@ -179,7 +183,7 @@ class AsyncRun:
         OutcomeUnknownError when it was begun and nobody knows how it ended."""
         return await once(
             self._core,
-            self.run_id,
+            begun(self.run_id),
             operation_id,
             function,
             name=name,
@@ -191,7 +195,7 @@ class AsyncRun:
         """Usage that belongs to no reply. With the name of a `counter`, what it reports is
         cumulative, and may start again from 0."""
         return await self._core.run_async(
-            run_operations.record_usage(self._core, self.run_id, reported, counter=counter)
+            run_operations.record_usage(self._core, begun(self.run_id), reported, counter=counter)
         )
 
     @contextlib.asynccontextmanager
@@ -203,5 +207,7 @@ class AsyncRun:
         `options` are those of `Store.create`. When the block ends, how its last run ended and its
         last answer are recorded here.
         """
-        async with self._session.child(run_id=self.run_id, call_id=call_id, **options) as made:
+        async with self._session.child(
+            run_id=begun(self.run_id), call_id=call_id, **options
+        ) as made:
             yield made

@@ -10,6 +10,7 @@ from typing import Any, Self
 from durasess.session import call_operations, once_operations
 from durasess.session.core import Core
 from durasess.session.endings import ENDS_THE_HANDLE, call_ending
+from durasess.session.refusal import check_unstarted
 from durasess.session.started_call import StartedCall
 from durasess.session.tools import Tool
 
@@ -27,6 +28,7 @@ class ToolCall(StartedCall):
 
     def start(self) -> Self:
         """Begin the call outside of a `with` block; `result`, `fail` or `unknown` end it."""
+        check_unstarted(self._call is not None, "call")
         self._call = self._core.run(
             call_operations.start(
                 self._core, self._run_id, self._wanted, tool=self._tool, writes=self._writes
@@ -36,7 +38,7 @@ class ToolCall(StartedCall):
         return self
 
     def __enter__(self) -> Self:
-        return self.start()
+        return self if self._call is not None and not self.is_ended else self.start()
 
     def result(self, output: Any = None) -> None:
         """The call's result. EventRejectedError when it cannot be recorded; the call is failed

@@ -21,3 +21,17 @@ def check_run(state: SessionState, draft: Draft, data: Any) -> None:
         return
     found = "no run is going on" if run is None else f"the run that is going on is {run.run_id}"
     refuse(f"{draft.type} is for run {draft.run_id!r:.80}, but {found}", "begin a run first")
+
+
+def begun(run_id: str) -> str:
+    """The id of a run that has begun. What another one records would be of no run: after a kill
+    nobody would know that it was interrupted."""
+    return run_id or refuse(
+        "the run has not begun", "use it in a with block, or begin it with start()"
+    )
+
+
+def check_unstarted(is_started: bool, what: str) -> None:
+    """A run or a call is begun once; an object that began is used up."""
+    if is_started:
+        refuse(f"this {what} has begun already", "begin another one")

@@ -16,6 +16,7 @@ from durasess.session.call import ToolCall, once
 from durasess.session.core import Core
 from durasess.session.endings import ENDS_THE_HANDLE, run_ending
 from durasess.session.planned_write import PlannedWrite
+from durasess.session.refusal import begun, check_unstarted
 from durasess.session.state import RunStatus, ToolState
 from durasess.session.stream import Stream
 from durasess.session.tools import Tool
@@ -53,6 +54,7 @@ class Run:
 
     def start(self) -> Self:
         """Begin the run outside of a `with` block; `finish` ends it."""
+        check_unstarted(bool(self.run_id), "run")
         self.run_id = self._core.run(
             run_operations.start(
                 self._core,
@@ -71,7 +73,7 @@ class Run:
         return self
 
     def __enter__(self) -> Self:
-        return self.start()
+        return self if self.run_id and not self._ended else self.start()
 
     def __exit__(
         self,
@@ -93,7 +95,9 @@ class Run:
         """End the run before the block does."""
         try:
             self._core.run(
-                run_operations.finish(self._core, self.run_id, status, error=error, reason=reason)
+                run_operations.finish(
+                    self._core, begun(self.run_id), status, error=error, reason=reason
+                )
             )
         except Exception:
             raise
@@ -112,7 +116,7 @@ class Run:
     def user(self, content: Any, *, event_id: str | None = None) -> Receipt:
         """Another message of the user: a text, or a list of content parts."""
         return self._core.run(
-            run_operations.say(self._core, self.run_id, content, event_id=event_id)
+            run_operations.say(self._core, begun(self.run_id), content, event_id=event_id)
         )
 
     def assistant(
@@ -134,7 +138,7 @@ class Run:
         return self._core.run(
             run_operations.reply(
                 self._core,
-                self.run_id,
+                begun(self.run_id),
                 content,
                 tool_calls=tool_calls,
                 reported=usage,
@@ -146,7 +150,7 @@ class Run:
 
     def stream(self) -> Stream:
         """A reply that comes in pieces, folded into one message."""
-        return Stream(self._core, self.run_id)
+        return Stream(self._core, begun(self.run_id))
 
     def tool(
         self, call_id: str, *, tool: Tool | None = None, plan: PlannedWrite | None = None
@@ -158,12 +162,14 @@ class Run:
         happened.
         """
         writes = [plan.record()] if plan is not None else []
-        return ToolCall(self._core, self.run_id, call_id, tool, writes)
+        return ToolCall(self._core, begun(self.run_id), call_id, tool, writes)
 
     def ask_approval(self, call_id: str, prompt: str = "") -> None:
         """The call may not start before `session.approve` or `session.deny`, in any process, also
         after a restart."""
-        self._core.run(call_operations.ask_approval(self._core, self.run_id, call_id, prompt))
+        self._core.run(
+            call_operations.ask_approval(self._core, begun(self.run_id), call_id, prompt)
+        )
 
     def once(
         self,
@@ -179,7 +185,7 @@ class Run:
         OutcomeUnknownError when it was begun and nobody knows how it ended."""
         return once(
             self._core,
-            self.run_id,
+            begun(self.run_id),
             operation_id,
             function,
             name=name,
@@ -191,7 +197,7 @@ class Run:
         """Usage that belongs to no reply. With the name of a `counter`, what it reports is
         cumulative, and may start again from 0."""
         return self._core.run(
-            run_operations.record_usage(self._core, self.run_id, reported, counter=counter)
+            run_operations.record_usage(self._core, begun(self.run_id), reported, counter=counter)
         )
 
     @contextlib.contextmanager
@@ -201,5 +207,5 @@ class Run:
         `options` are those of `Store.create`. When the block ends, how its last run ended and its
         last answer are recorded here.
         """
-        with self._session.child(run_id=self.run_id, call_id=call_id, **options) as made:
+        with self._session.child(run_id=begun(self.run_id), call_id=call_id, **options) as made:
             yield made

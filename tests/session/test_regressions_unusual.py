@@ -1,9 +1,11 @@
 """Faults found with values that only odd providers, tools and verifiers make: each test is named
 after the fault."""
 
+import asyncio
+
 import pytest
 
-from durasess import Store
+from durasess import EventRejectedError, Store
 
 
 @pytest.fixture
@@ -109,3 +111,57 @@ def fail_with(error):
         raise error
 
     return work
+
+
+def test_run_that_was_not_begun_records_nothing(store):
+    with store.create("s") as session:
+        run = session.run("do it")
+        before = session.last_seq
+        for one in (
+            lambda: run.assistant("x"),
+            lambda: run.user("x"),
+            lambda: run.stream(),
+            lambda: run.usage({"prompt": 1}),
+            lambda: run.once("o", lambda: 1),
+            lambda: run.tool("c"),
+            lambda: run.finish(),
+        ):
+            with pytest.raises(EventRejectedError, match="the run has not begun"):
+                one()
+        assert session.last_seq == before
+
+
+def test_block_of_a_run_and_a_call_that_were_begun_before_it_goes_on_with_them(store):
+    with store.create("s") as session:
+        with session.run("do it").start() as run:
+            run.assistant("", tool_calls=[call(), call()])
+            started = run.tool("c").start()
+            with started as running:
+                running.result("done")
+            with pytest.raises(EventRejectedError, match="has begun already"):
+                started.start()
+        with pytest.raises(EventRejectedError, match="has begun already"):
+            run.start()
+        statuses = [one.status for one in session.state.tool_states.values()]
+        assert statuses == ["completed", "pending"]
+        assert [one.status for one in session.runs] == ["succeeded"]
+
+
+def test_block_of_a_run_and_a_call_in_tasks_goes_on_with_them(store):
+    async def main():
+        async with store.create_async("s") as session:
+            run = session.run("do it")
+            with pytest.raises(EventRejectedError, match="the run has not begun"):
+                await run.assistant("x")
+            async with await run.start():
+                await run.assistant("", tool_calls=[call(), call()])
+                started = await run.tool("c").start()
+                async with started as running:
+                    await running.result("done")
+                with pytest.raises(EventRejectedError, match="has begun already"):
+                    await started.start()
+            with pytest.raises(EventRejectedError, match="has begun already"):
+                await run.start()
+            return [one.status for one in session.state.tool_states.values()]
+
+    assert asyncio.run(main()) == ["completed", "pending"]
