@@ -83,7 +83,7 @@ ENGINE_LEVELS = (
         ["repair", "branch", "ledger", "admission", "aftermath", "shared_log", "job", "turns"]
     ),
     frozenset(["compression"]),
-    frozenset(["snapshotter", "drafting", "live", "together"]),
+    frozenset(["snapshotter", "drafting", "live", "together", "arguments"]),
     frozenset(["assembly", "outbox"]),
     frozenset(["writer"]),
     frozenset(["opening"]),

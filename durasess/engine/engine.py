@@ -19,6 +19,7 @@ from typing import Any
 
 from durasess.engine import history, segment, workers
 from durasess.engine.admission import Append, Prepared
+from durasess.engine.arguments import check_arguments, checked_step
 from durasess.engine.blobs import Blobs
 from durasess.engine.commit import Work
 from durasess.engine.drafting import Drafting, Encoded
@@ -34,9 +35,7 @@ from durasess.engine.scheduler import Scheduler, ThreadScheduler
 from durasess.engine.types import (
     LOCK_TIMEOUT_S,
     MAX_EVENT_BYTES,
-    MAX_PREALLOCATE,
     PREALLOCATE,
-    SECTOR,
     SEGMENT_BYTES,
     SNAPSHOT_EVERY,
     Damage,
@@ -124,7 +123,7 @@ class Engine(Handle):
     ) -> Engine:
         """Open a session directory, or `create` it; a failed open changes nothing. StorageError,
         SessionNotFoundError, SessionLockedError, CorruptionError or FormatVersionError."""
-        _check_mode(mode)
+        check_arguments(mode, schema_version, at_least, (initial, apply, validate, summary, clock))
         options = Options(
             disk=files or RealFiles(),
             directory=_directory(path, files),
@@ -138,7 +137,7 @@ class Engine(Handle):
             settings=Settings(
                 snapshot_every=max(1, snapshot_every),
                 segment_bytes=segment_bytes,
-                preallocate=_step(preallocate),
+                preallocate=checked_step(preallocate),
                 compress=compress,
                 clock=clock,
                 validate=validate,
@@ -448,20 +447,6 @@ def _directory(path: str | os.PathLike[str], files: Files | None) -> str:
     if "\0" in found:
         raise SessionNotFoundError(f"{text!r} is no path: it has a NUL character.")
     return found
-
-
-def _check_mode(mode: str) -> None:
-    if mode not in ("own", "shared", "read"):
-        raise ValueError(f'mode is "own", "shared" or "read", not {mode!r}')
-
-
-def _step(preallocate: int) -> int:
-    if preallocate not in range(0, MAX_PREALLOCATE + 1, SECTOR):
-        raise ValueError(
-            f"preallocate is a multiple of {SECTOR} up to {MAX_PREALLOCATE} bytes, "
-            f"not {preallocate!r}"
-        )
-    return int(preallocate)
 
 
 def _keep(state: Any, event: Event) -> Any:
