@@ -11,6 +11,7 @@ from durasess.engine.admission import Batch, Outcome
 from durasess.engine.commit import settle_together
 from durasess.engine.live import Live
 from durasess.engine.log import Log
+from durasess.engine.receipt import Receipt
 from durasess.engine.turns import Turns
 from durasess.errors import DurasessError
 
@@ -63,4 +64,29 @@ class Outbox:
         settle_together(answers)
         waiting, self._waiting = self._waiting, []
         for _, outcomes in waiting:
-            settle_together([(ticket, None, failure) for ticket, _, _ in outcomes])
+            settle_together(
+                [(ticket, None, _written(failure, found)) for ticket, found, _ in outcomes]
+            )
+
+
+def _written(failure: DurasessError | None, receipts: list[Receipt]) -> DurasessError | None:
+    """The failure as it concerns a call whose events are in the log, though in no state here (P4):
+    whoever appends them again has them twice."""
+    if failure is None:
+        return None
+    try:
+        return _noted(failure, receipts)
+    except MemoryError:
+        # Better told less than left waiting.
+        return failure
+
+
+def _noted(failure: DurasessError, receipts: list[Receipt]) -> DurasessError:
+    found = failure.again()
+    first, last = receipts[0].seq, receipts[-1].seq
+    seqs = f"{first} to {last}" if last > first else f"{first}"
+    found.add_note(
+        f"durasess: what this call appended was written and synced before that, as seq {seqs}; the "
+        "next open says whether the log leads there. Do not append it again before."
+    )
+    return found

@@ -5,6 +5,7 @@ import pytest
 from durasess.engine.admission import Batch
 from durasess.engine.commit import Ticket
 from durasess.engine.outbox import Outbox
+from durasess.engine.receipt import Receipt
 from durasess.engine.records import Place, Record
 from durasess.engine.types import LineError
 from durasess.errors import SessionFailedError
@@ -90,7 +91,8 @@ def test_waiting_batch_is_published_when_nothing_stands_before_it():
 
 
 def test_who_was_published_gets_its_receipt_and_who_was_not_the_failure():
-    told, one, two = Told(is_read=False), outcome("one"), outcome("two")
+    told, one = Told(is_read=False), outcome("one")
+    two = (Ticket(None), [Receipt("s1", seq, "00000000") for seq in (4, 5, 6)], None)
     outbox = outbox_of(told)
     outbox.publish(batch_of(2), [one])
     outbox.publish(batch_of(4), [two])
@@ -99,6 +101,30 @@ def test_who_was_published_gets_its_receipt_and_who_was_not_the_failure():
         outbox.catch_up()
     outbox.answer(SessionFailedError("stopped"))
     assert one[0].outcome() == ["one"]
-    with pytest.raises(SessionFailedError):
+    with pytest.raises(SessionFailedError) as caught:
         two[0].outcome()
+    assert "as seq 4 to 6;" in caught.value.__notes__[0]
     outbox.answer(None)
+
+
+def test_who_waits_is_answered_although_there_is_no_memory_for_a_note(monkeypatch):
+    told = Told(is_read=False)
+    two = (Ticket(None), [Receipt("s1", 4, "00000000")], None)
+    outbox = outbox_of(told)
+    outbox.publish(batch_of(4), [two])
+    failure = SessionFailedError("stopped")
+
+    def again():
+        raise MemoryError
+
+    monkeypatch.setattr(failure, "again", again, raising=False)
+    outbox.answer(failure)
+    assert two[0].error is failure
+
+
+def test_what_is_left_waiting_without_a_failure_is_let_go():
+    outbox = outbox_of(Told(is_read=False))
+    left = outcome()
+    outbox.publish(batch_of(4), [left])
+    outbox.answer(None)
+    assert (left[0].is_settled, left[0].error) == (True, None)

@@ -170,9 +170,11 @@ def test_event_of_another_that_apply_does_not_take_fails_the_handle_behind_its_t
     with pytest.raises(SessionFailedError, match="not this one") as caught:
         engine.append("t", "its own")
     assert caught.value.seq == 2
+    assert "written and synced before that, as seq 3;" in caught.value.__notes__[0]
     assert (engine.state, engine.last_seq) == (["first"], 1)
-    with pytest.raises(SessionFailedError, match="not this one"):
+    with pytest.raises(SessionFailedError, match="not this one") as caught:
         engine.append("t", "one more")
+    assert not hasattr(caught.value, "__notes__")
     assert outcome_of(engine.close) is None
     other.refresh()
     assert [found.data for found in other.events()] == ["first", "of another", "its own"]
