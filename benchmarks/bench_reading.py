@@ -155,7 +155,7 @@ def _last(histories: Histories, root: Path, sizes: Sizes) -> Findings:
         ("durasess session", milliseconds(layer["open"]), milliseconds(layer["anew"])),
     )
     note = (
-        f"Of {count:,}. On an open handle, and from a closed session. bare reads its file "
+        f"Of {count:,}. On an open handle, and of a session left as by a kill. bare reads its file "
         "backwards; article and jsonl hold everything; a durasess session holds its newest "
         "messages, the engine reads its log."
     )
