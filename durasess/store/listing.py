@@ -32,6 +32,14 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     hidden: int
     unreadable: int
 
+    def __iter__(self) -> Iterator[Row]:
+        """The rows of this page."""
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        """How many rows this page has."""
+        return len(self.rows)
+
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What a list is asked for. `since` and `until` are about `active_at`; `label` is `name` or

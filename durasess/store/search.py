@@ -35,6 +35,14 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     unreadable: dict[str, str]
     notes: tuple[str, ...] = ()
 
+    def __iter__(self) -> Iterator[Hit]:
+        """The hits."""
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        """How many hits there are."""
+        return len(self.hits)
+
 
 class Indexed(msgspec.Struct, frozen=True, kw_only=True):
     """The index after it was brought up to date: how many sessions it has, and session id → reason

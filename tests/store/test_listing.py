@@ -296,3 +296,11 @@ def test_latest_of_nothing_and_of_nothing_readable_are_two_errors(store: Store) 
     stores.spoil_meta(stores.make(store, "a1"))
     with pytest.raises(StorageError, match="a1"):
         store.latest()
+
+
+def test_page_can_be_looped_over(store: Store) -> None:
+    for name in ("a1", "a2"):
+        stores.make(store, name)
+    found = store.list()
+    assert [row.session_id for row in found] == [row.session_id for row in found.rows]
+    assert len(found) == 2

@@ -311,3 +311,9 @@ def test_counters_beyond_every_integer_of_the_index_hide_no_session(
     (group,) = [one for one in store.statistics("workspace") if one.key == "/w"]
     assert group.total >= 2**53
     assert math.isfinite(group.cost)
+
+
+def test_what_was_found_can_be_looped_over(store: Store) -> None:
+    found = store.search("treasure")
+    assert [hit.seq for hit in found] == [hit.seq for hit in found.hits]
+    assert len(found) == 1
