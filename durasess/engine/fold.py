@@ -89,7 +89,10 @@ def _decoded(records: list[Record]) -> Iterable[Event]:
     lines = [record.line for record in records]
     if len(lines) > 1 and sum(map(len, lines)) <= _MOST_AT_ONCE:
         with contextlib.suppress(LineError):
-            return codec.events(b"\n".join([*lines, b""]))
+            found = codec.events(b"\n".join([*lines, b""]))
+            # Of a line with two objects it makes two events; alone, that line is none.
+            if len(found) == len(lines):
+                return found
     return map(codec.event, lines)
 
 

@@ -160,6 +160,18 @@ def test_line_that_is_no_event_is_refused_behind_those_before_it(at: int, odd: b
     assert found == list(range(1, 71 if is_event else at + 1))
 
 
+@pytest.mark.parametrize("at", [0, 1, 31, 32, 69])
+@pytest.mark.parametrize("between", [b"", b" ", b"\r"])
+def test_line_with_two_objects_is_refused_behind_those_before_it(at: int, between: bytes) -> None:
+    found, given = [], records(70)
+    text = given[at].line
+    given[at] = given[at]._replace(line=text + between + text)
+    with pytest.raises(LineError):
+        for one in fold.events_of(given):
+            found.append(one.seq)
+    assert found == list(range(1, at + 1))
+
+
 # remember
 
 
