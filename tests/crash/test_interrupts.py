@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dis
+import faulthandler
 import functools
 import gc
 import itertools
 import json
 import os
+import queue
 import random
 import signal
 import subprocess
@@ -97,13 +99,14 @@ class Storm:
         self.gate = Gate()
         self.seconds: dict[str, float] = {}
         self.hits: Counter[str] = Counter()
-        self._wanted = threading.Semaphore(0)
+        # A late signal may strike where the next is asked for, and leave a semaphore locked.
+        self._wanted: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._delay = 0.0
         threading.Thread(target=self._send, daemon=True).start()
 
     def _send(self) -> None:
         while True:
-            self._wanted.acquire()
+            self._wanted.get()
             time.sleep(self._delay)
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -114,7 +117,7 @@ class Storm:
         try:
             try:
                 self.gate.is_open = True
-                self._wanted.release()
+                self._wanted.put(None)
                 result = call()
             finally:
                 self.gate.is_open = False
@@ -203,6 +206,8 @@ class Session:
 def storm(path: str, seed: int, rounds: int) -> None:
     """Until so many interruptions were delivered; prints what was hit."""
     warnings.simplefilter("ignore", ResourceWarning)
+    # Who hangs says where.
+    faulthandler.dump_traceback_later(3 * PATIENCE, exit=True)
     session = Session(path, seed)
     choices = ["append"] * 6 + ["snapshot", "rotate", "flush", "reopen"]
     while sum(session.storm.hits.values()) < rounds:
