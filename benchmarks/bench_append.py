@@ -1,7 +1,7 @@
 """One writer's append beside what it cannot be faster than, one write and one fdatasync of the same
 bytes, and beside other stores; in an empty session and behind a long history.
 
-Goal: within 1.5 times the bare loop's median. Many writers at once are in bench_writers.py.
+Goal: within 1.35 times the bare loop's median. Many writers at once are in bench_writers.py.
 """
 
 from __future__ import annotations

@@ -208,9 +208,10 @@ def _describe(found: Recovered, walk: Walk, start: Place, schema_version: int) -
 def _is_seal_synced(claims: survey.Claims, last: Scan) -> bool:
     """A seal that can be read may be in the cache alone, after a sync that failed. Meta's floor was
     published after its sync returned; so is a snapshot, but the log is read from behind that."""
-    if last.seal is None or last.info().compressed:
-        # Only what is sealed and synced is compressed.
-        return last.seal is not None
+    if last.seal is None:
+        return False
+    if last.info().compressed:
+        return True  # Only what is sealed and synced is.
     floor = claims.meta.floor if claims.meta is not None else None
     return floor is not None and (floor.segment, floor.seq) == (last.number, last.place.seq)
 

@@ -22,7 +22,7 @@ from durasess.session.masking import Masked
 from durasess.session.recorded import plain
 from durasess.session.reducer import Reducer
 from durasess.session.state import SessionState
-from durasess.session.tasks import in_thread, undisturbed
+from durasess.session.tasks import cancelled_behind, in_thread, undisturbed
 from durasess.session.tools import Tool
 
 Mask = Callable[[Any], Masked]
@@ -164,8 +164,15 @@ class Core:
 
     async def run_async(self, operation: Operation[T], *, is_ending: bool = False) -> T:
         """Carry an operation out, waiting in this event loop. What an interruption makes it write,
-        and all of it where it `is_ending` something that was interrupted, is written although its
-        task is cancelled again meanwhile."""
+        and all of it where it `is_ending` something that was stopped, is written although its task
+        is cancelled again meanwhile."""
+        if not is_ending:
+            return await self._carried_out(operation, is_ending=False)
+        # What stopped it may be an error that somebody catches: the cancellation is told too.
+        with cancelled_behind():
+            return await self._carried_out(operation, is_ending=True)
+
+    async def _carried_out(self, operation: Operation[T], *, is_ending: bool) -> T:
         try:
             emission = next(operation)
             while True:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -18,8 +18,8 @@ async def in_thread(function: Callable[[], T]) -> T:
 
 async def undisturbed(writing: Coroutine[Any, Any, T]) -> T:
     """Wait for a write whatever cancels the task meanwhile: a cancellation would take back what the
-    committer has not begun with. For a task that passes on an interruption already, so none is
-    lost; it waits as long as one write takes."""
+    committer has not begun with. It waits as long as one write takes. For a task that passes on an
+    interruption already; where it may not, see `cancelled_behind`."""
     import asyncio
 
     task = asyncio.ensure_future(writing)
@@ -27,3 +27,17 @@ async def undisturbed(writing: Coroutine[Any, Any, T]) -> T:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait([task])
     return task.result()
+
+
+@contextlib.contextmanager
+def cancelled_behind() -> Iterator[None]:
+    """A cancellation that came while `undisturbed` waited is raised at the end of the block."""
+    import asyncio
+
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    try:
+        yield
+    finally:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError

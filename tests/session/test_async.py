@@ -1,10 +1,12 @@
 """Runs, calls and streams in tasks: the same as in threads, and what cancelling them leaves."""
 
 import asyncio
+import contextlib
 
 import pytest
 
 from durasess import EventRejectedError
+from durasess.session import core
 from tests.support.harness import store_at
 
 INTERRUPTIONS = [asyncio.CancelledError, GeneratorExit]
@@ -319,3 +321,29 @@ def test_end_of_a_call_outlives_a_second_cancellation(within):
             return status_of(session, "c")
 
     assert within(body) == "uncertain"
+
+
+def test_cancellation_while_the_end_of_a_failed_run_is_written_is_not_lost(within, monkeypatch):
+    """Who catches what the block raised is cancelled all the same."""
+
+    async def body(session):
+        async def work():
+            with contextlib.suppress(ValueError):
+                async with session.run("x"):
+                    raise ValueError("no")
+            await asyncio.sleep(60)
+
+        append = core.Core._append_async
+
+        async def cancelled_meanwhile(self, emission):
+            if any(one.type == "run_finished" for one in emission.drafts):
+                asyncio.get_running_loop().call_soon(task.cancel)
+                await asyncio.sleep(0.001)
+            return await append(self, emission)
+
+        monkeypatch.setattr(core.Core, "_append_async", cancelled_meanwhile)
+        task = asyncio.create_task(work())
+        await asyncio.wait([task], timeout=5)
+        return task.cancelled(), session.state.runs[-1].status
+
+    assert within(body) == (True, "failed")
