@@ -228,7 +228,12 @@ def storm(path: str, seed: int, rounds: int) -> None:
 def test_storm_of_signals_loses_and_repeats_nothing(tmp_path: Path) -> None:
     path = tmp_path / "s"
     command = [sys.executable, __file__, "storm", str(path), "20261129", str(ROUNDS)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # Not measured: in CPython 3.11 a traced thread that begins a function while a signal waits for
+    # the main thread turns in RESUME for ever, and the main thread waits for that thread.
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")
+    }
+    environment["PYTHONPATH"] = str(ROOT)
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=4 * PATIENCE
     )
