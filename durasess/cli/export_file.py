@@ -28,7 +28,7 @@ class ExportFile:
         self._temporary = f"{self.path}.{os.getpid()}.tmp"
         self._waiting: list[bytes] = []
         self._size = 0
-        _check(self._disk, self.path, self._directory)
+        _check(self.path, self._directory)
         self._fd = publishing.create_fresh(self._disk, self._temporary)
 
     def send(self, text: str) -> None:
@@ -71,7 +71,7 @@ class ExportFile:
                 publishing.discard(self._disk, self._temporary)
 
 
-def _check(disk: files.Files, path: str, directory: str) -> None:
+def _check(path: str, directory: str) -> None:
     if os.path.exists(path) and not os.path.isfile(path):
         raise UsageError(f"{path} is no file: give -o the name of one.")
     if not os.path.isdir(directory):

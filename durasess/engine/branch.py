@@ -150,7 +150,7 @@ class _Copy:
                 assert header is not None
                 last = self._reach(last, header, end)
                 lines, end = self._cut(batch, end)
-                self._add(lines, end, len(lines))
+                self._add(lines)
             else:
                 if walk.damage:
                     raise _damaged(walk.damage[0])
@@ -187,9 +187,9 @@ class _Copy:
             return lines, Place(kept[-1].seq, kept[-1].crc)
         return _marked_anew(kept, end)
 
-    def _add(self, lines: list[bytes], end: Place, count: int) -> None:
+    def _add(self, lines: list[bytes]) -> None:
         assert self._open is not None
-        self._open.write(b"".join(lines), count)
+        self._open.write(b"".join(lines), len(lines))
         for line in lines:
             self._named.update(dict.fromkeys(blobs.named(line)))
 

@@ -80,7 +80,7 @@ def examine(disk: Files, root: str) -> Examined:
         for row in every:
             found.add_all(_session(disk, row, held))
         found.add_all(_circles(every))
-        state, more = _index(disk, root)
+        state, more = _index(root)
         found.add_all(more)
     return Examined(
         path=root,
@@ -235,7 +235,7 @@ def _circles(every: list[Row]) -> Iterator[Finding]:
             )
 
 
-def _index(disk: Files, root: str) -> tuple[str, list[Finding]]:
+def _index(root: str) -> tuple[str, list[Finding]]:
     path = index.path_of(root)
     if not os.path.exists(path):
         return "missing", []

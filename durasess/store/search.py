@@ -77,7 +77,7 @@ def search(disk: Files, root: str, text: str, wanted: Wanted, *, limit: int) -> 
     except IndexUnusable as error:
         notes.append(f"the index was not used, so every session was read: {error}")
     missed = {}
-    hits = heapq.nsmallest(limit + 1, _scan(disk, chosen, words, missed), key=_newest_first)
+    hits = heapq.nsmallest(limit + 1, _scan(chosen, words, missed), key=_newest_first)
     return _found(hits, limit, missed, notes)
 
 
@@ -95,9 +95,7 @@ def _newest_first(hit: Hit) -> tuple[Any, ...]:
     return ([-ord(one) for one in hit.ts], hit.session_id, -hit.seq)
 
 
-def _scan(
-    disk: Files, chosen: list[Row], words: list[str], problems: dict[str, str]
-) -> Iterator[Hit]:
+def _scan(chosen: list[Row], words: list[str], problems: dict[str, str]) -> Iterator[Hit]:
     for row in chosen:
         if row.problem:
             problems[row.session_id] = row.problem
