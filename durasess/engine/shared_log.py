@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from durasess.engine import codec, lock, paths, segment
+from durasess.engine import codec, lock, paths, plain, segment
 from durasess.engine.log import Log
 from durasess.engine.records import Place, Record
 from durasess.engine.scan import Scan
@@ -133,9 +133,9 @@ class SharedLog(Log):
 
         LineError when it does not lead there.
         """
-        plain = self._plain_batches()
-        scan = None if plain else self._scan_on()
-        for batch in plain if scan is None else scan.batches():
+        whole = self._plain_batches()
+        scan = None if whole else self._scan_on()
+        for batch in whole if scan is None else scan.batches():
             # A scan goes on behind damage; a state must not.
             if (scan is not None and scan.damage) or batch[-1].seq > self.place.seq:
                 break
@@ -147,27 +147,13 @@ class SharedLog(Log):
             raise LineError("chain", f"reading on led to {self.read}, not to {self.place}")
 
     def _plain_batches(self) -> list[list[Record]]:
-        """What lies there when it is whole lines of events and nothing else, else nothing: then the
+        """What lies there when it is whole batches and nothing else, else nothing: then the
         scanner, which is slower, tells what it is."""
-        offset, (seq, chain) = self._read_offset, self.read
-        data = self._disk.read_at(self._fd, self.offset - offset, offset)
-        found: list[list[Record]] = []
-        batch: list[Record] = []
-        try:
-            for line in data.split(b"\n")[:-1]:
-                head = codec.head(line)
-                seq += 1
-                chain = codec.check(line, chain)
-                batch.append(Record(offset, line, seq, head.batch, chain))
-                if head.seq != seq or (head.batch != 0 and (head.batch or 1) != len(batch)):
-                    return []
-                if head.batch != 0:
-                    found.append(batch)
-                    batch = []
-                offset += len(line) + 1
-        except LineError:
-            return []
-        return found if Place(seq, chain) == self.place and not batch else []
+        begin = self._read_offset
+        data = self._disk.read_at(self._fd, self.offset - begin, begin)
+        found = plain.whole_batches(data, 0, begin, self.read, [])
+        is_all = found.is_sound and not found.rest and found.place == self.place
+        return found.batches if is_all else []
 
     def _enter_next(self) -> bool:
         """Open the next segment, if another writer made it."""
