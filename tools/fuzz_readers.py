@@ -182,11 +182,12 @@ def _long_way(files: Any) -> None:
     at once."""
     from durasess.engine import history, survey
     from durasess.engine.fold import Fold
+    from durasess.engine.walk import EVERYTHING
 
     claims = survey.look(files, SESSION)
     fold = Fold(initial=dict, apply=lambda state, event: None)
     found = history.events(
-        files, claims, fold, after=0, through=history.EVERYTHING, on_damage=lambda damage: None
+        files, claims, fold, after=0, through=EVERYTHING, on_damage=lambda damage: None
     )
     for _ in found:
         pass

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from durasess.cli import salvage
 from durasess.cli.blocks import span
 from durasess.engine import codec, files, lock, paths, segment
-from durasess.engine.history import EVERYTHING
 from durasess.engine.records import Place, Record
 from durasess.engine.scan import Scan
 from durasess.engine.segment import Midway
 from durasess.engine.types import Event, LineError
+from durasess.engine.walk import EVERYTHING
 from durasess.errors import CorruptionError, DurasessError, FencedError, SessionNotFoundError
 from durasess.store import holders
 

@@ -28,9 +28,6 @@ from durasess.engine.types import Damage
 from durasess.engine.walk import Walk
 from durasess.errors import CorruptionError, StorageError
 
-EVERYTHING = 1 << 62
-"""As `through`: whatever can be read."""
-
 
 def copy(
     disk: files.Files,

@@ -46,6 +46,7 @@ from durasess.engine.types import (
     Mode,
     Settings,
 )
+from durasess.engine.walk import EVERYTHING
 from durasess.engine.writer import Writer
 from durasess.errors import SessionClosedError, SessionNotFoundError, StorageError
 
@@ -220,7 +221,7 @@ class Engine(Handle):
         reading = self._writer is None
         damaged = reading and self.recovery.damage
         end = self._found.place if self._writer is None else self._writer.place
-        through = history.EVERYTHING if damaged else end.seq
+        through = EVERYTHING if damaged else end.seq
         self._found.claims.highest = max(self._found.claims.highest, self._newest_segment())
         return history.events(
             self._options.disk,

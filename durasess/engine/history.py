@@ -10,11 +10,8 @@ from durasess.engine.fold import Fold, event_of, migrated
 from durasess.engine.records import Place, Record
 from durasess.engine.scan import Scan
 from durasess.engine.types import Damage, Event, LineError
-from durasess.engine.walk import Walk
+from durasess.engine.walk import EVERYTHING, Walk
 from durasess.errors import CorruptionError, StorageError
-
-EVERYTHING = 1 << 62
-"""As `through`: whatever can be read."""
 
 _FEW = 1000
 """Events that may be looked for from the end of the log backwards."""

@@ -14,8 +14,8 @@ from durasess.engine.records import Place, Record
 from durasess.engine.scan import Scan
 from durasess.engine.types import Damage, LineError, SegmentInfo, TornTail
 
-_NEVER = 1 << 62
-"""A seq that no log reaches."""
+EVERYTHING = 1 << 62
+"""A seq that no log reaches: read `through` it, and all that can be read comes."""
 
 
 class Walk:
@@ -38,7 +38,7 @@ class Walk:
         self._claims = claims
         self._first_number = number
         self._watch = watch
-        self._next_watched = min(watch, default=_NEVER)
+        self._next_watched = min(watch, default=EVERYTHING)
         self.place = start
         self.watched: dict[int, int] = {}
         self.damage: list[Damage] = []
@@ -115,7 +115,7 @@ class Walk:
             if record.seq in self._watch:
                 self.watched[record.seq] = record.crc
         later = (seq for seq in self._watch if seq > batch[-1].seq)
-        self._next_watched = min(later, default=_NEVER)
+        self._next_watched = min(later, default=EVERYTHING)
 
     def _close_gap(self, scan: Scan) -> None:
         """Where the next segment begins tells how far the damage before it reached."""

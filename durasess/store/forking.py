@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from durasess.engine import branch, codec, paths
 from durasess.engine.files import Files
+from durasess.engine.walk import EVERYTHING
 from durasess.errors import EventRejectedError
 from durasess.session.amending import amend
 from durasess.session.forked import fork_drafts
@@ -42,7 +43,7 @@ def fork(
             disk,
             source,
             built,
-            through=branch.EVERYTHING if at_seq is None else at_seq,
+            through=EVERYTHING if at_seq is None else at_seq,
             created=codec.timestamp(options.clock()),
             token=lambda: token,
         )

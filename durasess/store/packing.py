@@ -9,6 +9,7 @@ import msgspec
 from durasess.engine import branch, codec, lock, paths, verify
 from durasess.engine.engine import Engine
 from durasess.engine.files import Files
+from durasess.engine.walk import EVERYTHING
 from durasess.errors import (
     CorruptionError,
     DurasessError,
@@ -149,7 +150,7 @@ def _copied(disk: Files, root: str, built: str, session_id: str, *, now: int, to
             disk,
             built,
             renamed,
-            through=branch.EVERYTHING,
+            through=EVERYTHING,
             created=codec.timestamp(now),
             token=lambda: token,
         )

@@ -11,12 +11,13 @@ from durasess import CorruptionError, Engine, Event, StorageError
 from durasess.engine import branch
 from durasess.engine.files import RealFiles
 from durasess.engine.verify import verify
+from durasess.engine.walk import EVERYTHING
 from tests.support import sessions
 
 CREATED = "2026-11-29T10:00:00.000000Z"
 
 
-def copied(source: str, target: Path, through: int = branch.EVERYTHING) -> int:
+def copied(source: str, target: Path, through: int = EVERYTHING) -> int:
     """Copy, and prove that the copy is sound and the source untouched."""
     with sessions.unchanged(source):
         last = branch.copy(
@@ -103,7 +104,7 @@ def pruned(tmp_path: Path) -> str:
     return source
 
 
-@pytest.mark.parametrize("through", [5, branch.EVERYTHING])
+@pytest.mark.parametrize("through", [5, EVERYTHING])
 def test_damage_before_the_cut_is_refused(tmp_path: Path, through: int) -> None:
     source = sessions.make_segments(tmp_path / "a1", 3)
     sessions.flip_bit(sessions.segment_path(source, 2), 300)
@@ -147,7 +148,7 @@ def test_damaged_session_is_not_copied(tmp_path: Path) -> None:
             RealFiles(),
             source,
             str(tmp_path / "b1"),
-            through=branch.EVERYTHING,
+            through=EVERYTHING,
             created=CREATED,
             token=lambda: "t",
         )
@@ -165,7 +166,7 @@ def test_disk_that_takes_no_copy_is_an_error_of_the_system_and_the_source_is_who
             files,
             sessions.SIM_PATH,
             target,
-            through=branch.EVERYTHING,
+            through=EVERYTHING,
             created=CREATED,
             token=lambda: "t",
         )
@@ -195,7 +196,7 @@ def test_session_of_which_snapshots_alone_are_left_keeps_its_schema_version(
             RealFiles(),
             source,
             str(tmp_path / "b1"),
-            through=branch.EVERYTHING,
+            through=EVERYTHING,
             created=CREATED,
             token=lambda: "t",
         )
@@ -240,7 +241,7 @@ def test_descriptor_of_a_copy_that_cannot_be_closed_is_closed_once() -> None:
             files,
             sessions.SIM_PATH,
             target,
-            through=branch.EVERYTHING,
+            through=EVERYTHING,
             created=CREATED,
             token=lambda: "t",
         )
@@ -268,7 +269,7 @@ def test_segment_of_a_copy_that_cannot_be_made_closes_the_one_before_once() -> N
             files,
             sessions.SIM_PATH,
             target,
-            through=branch.EVERYTHING,
+            through=EVERYTHING,
             created=CREATED,
             token=lambda: "t",
         )
