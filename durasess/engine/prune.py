@@ -126,5 +126,9 @@ def _named(
     # Of the write in flight at a crash, the next writer keeps what is whole.
     for record in walk.kept:
         named.update(blob_files.mentioned(record.line, among))
-    end = start or (oldest.place if oldest is not None else survey.START)
-    return named, claims.damage + walk.damage or unreached(claims, walk, end)
+    start = start or (oldest.place if oldest is not None else survey.START)
+    damage = claims.damage + walk.damage
+    if not damage:
+        end = walk.place or start
+        damage = unreached(claims, start=start, end=end, watched=walk.watched)
+    return named, damage

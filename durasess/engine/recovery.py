@@ -184,7 +184,8 @@ def _describe(found: Recovered, walk: Walk, start: Place, schema_version: int) -
     report = found.report
     report.damage = report.damage + walk.damage
     if not report.damage:
-        report.damage = unreached(found.claims, _reached(found, walk), start)
+        # Not the walk's place: a writer also keeps lines that lacked only their line feed.
+        report.damage = unreached(found.claims, start=start, end=found.place, watched=walk.watched)
     report.torn = walk.torn
     report.segments = walk.segments
     report.last_seq = found.place.seq
@@ -214,12 +215,6 @@ def _is_seal_synced(claims: survey.Claims, last: Scan) -> bool:
         return True  # Only what is sealed and synced is.
     floor = claims.meta.floor if claims.meta is not None else None
     return floor is not None and (floor.segment, floor.seq) == (last.number, last.place.seq)
-
-
-def _reached(found: Recovered, walk: Walk) -> Walk:
-    """A writer's log also reaches the lines that lacked only their line feed."""
-    walk.place = found.place
-    return walk
 
 
 def _check_reached(

@@ -120,8 +120,9 @@ class _Repair:
                 self._readable += batch
         self._damage += walk.damage
         if not self._damage:
-            walk.place = end.place
-            self._damage += unreached(self._claims, walk, place)
+            self._damage += unreached(
+                self._claims, start=place, end=end.place, watched=walk.watched
+            )
         return end
 
     def _are_events(self, walk: Walk, scan: Scan, batch: list[Record]) -> bool:

@@ -150,13 +150,14 @@ def _check_log(
     if walk.edited:
         report.notices.append("an editor's byte order mark or CRLF line ends were passed over")
     newest = max((one.place for one in claims.snapshots), default=survey.START)
+    end = walk.place or survey.START
+    if not walk.segments:
+        end = max(end, newest)
     if not report.damage:
-        if walk.place is None or not walk.segments:
-            walk.place = max(walk.place or survey.START, newest)
-        report.damage += unreached(claims, walk, survey.START)
+        report.damage += unreached(claims, start=survey.START, end=end, watched=walk.watched)
     _compare_snapshots(claims, walk, report)
     report.first_seq = walk.segments[0].first_seq if walk.segments else newest.seq + 1
-    report.last_seq = max(walk.place.seq if walk.place else 0, newest.seq)
+    report.last_seq = max(end.seq, newest.seq)
 
 
 def _first_needed(claims: survey.Claims, numbers: list[int]) -> int:

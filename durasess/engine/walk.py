@@ -5,7 +5,7 @@ Recovery, verify, repair and history all walk through it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -152,23 +152,25 @@ class Walk:
         )
 
 
-def unreached(claims: survey.Claims, walk: Walk, start: Place) -> list[Damage]:
+def unreached(
+    claims: survey.Claims, *, start: Place, end: Place, watched: Mapping[int, int]
+) -> list[Damage]:
     """What meta's floor and the anchor know of the log that is not there (FORMAT.md §8.4).
 
-    A seq that a proven snapshot covers needs no log.
+    The log was read from `start` to `end`; `watched` are the chain values that were met on the way,
+    by seq, as a walk keeps them. A seq that a proven snapshot covers needs no log.
     """
     found = []
-    end = walk.place or start
     for name, seq, chain in marks(claims):
         if seq < start.seq or seq == 0:
             continue
         if seq > end.seq:
             reason = f"the log was synced up to seq {seq}, but ends at seq {end.seq}"
             first = end.seq + 1
-        elif walk.watched.get(seq, chain) != chain:
+        elif watched.get(seq, chain) != chain:
             reason = (
                 f"the chain value at seq {seq} was {codec.hexed(chain)}, "
-                f"but is {codec.hexed(walk.watched[seq])}: these are not the events that were there"
+                f"but is {codec.hexed(watched[seq])}: these are not the events that were there"
             )
             first = seq
         else:

@@ -129,9 +129,13 @@ def test_torn_tail_of_the_newest_segment_is_told(tmp_path):
 # unreached
 
 
+def unreached_by(claims, walk):
+    return unreached(claims, start=survey.START, end=walk.place, watched=walk.watched)
+
+
 def test_log_that_reaches_every_mark_is_fine(path):
     walk, _ = walked(path, watch=[8])
-    assert unreached(claims_of(path), walk, survey.START) == []
+    assert unreached_by(claims_of(path), walk) == []
 
 
 @pytest.mark.parametrize("preallocate", [0, 1024])
@@ -143,7 +147,7 @@ def test_log_that_ends_before_a_mark_is_damage(tmp_path, left, preallocate):
     end = content.rindex(b'{"seq":3,')
     segment_path(path).write_bytes(content[:end] + left * (len(content) - end))
     walk, _ = walked(path)
-    found = unreached(claims_of(path), walk, survey.START)
+    found = unreached_by(claims_of(path), walk)
     assert [(one.rule, one.first_seq, one.last_seq) for one in found] == [("floor", 3, 3)]
     assert found[0].path.endswith("lock")
 
@@ -152,14 +156,14 @@ def test_other_events_at_a_mark_are_damage(path):
     claims = claims_of(path)
     walk, _ = walked(path, watch=[8])
     walk.watched[8] ^= 1
-    found = unreached(claims, walk, survey.START)
+    found = unreached_by(claims, walk)
     assert found and all(one.rule == "floor" for one in found)
 
 
 def test_mark_that_a_snapshot_covers_needs_no_log(path):
     claims = claims_of(path)
-    walk = Walk(RealFiles(), claims, number=9, start=survey.Place(9, 0))
-    assert unreached(claims, walk, survey.Place(9, 0)) == []
+    covered = survey.Place(9, 0)
+    assert unreached(claims, start=covered, end=covered, watched={}) == []
 
 
 # marks
