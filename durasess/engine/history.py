@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from durasess.engine import codec, files, newest, paths, sealed, segment, survey
 from durasess.engine.ahead import Ahead
 from durasess.engine.fold import Fold, event_of, migrated
-from durasess.engine.records import Place, Record
-from durasess.engine.scan import Scan
+from durasess.engine.records import Place, damaged
 from durasess.engine.types import Damage, Event, LineError
 from durasess.engine.walk import EVERYTHING, Walk
 from durasess.errors import CorruptionError, StorageError
@@ -109,7 +108,10 @@ def _events(
             try:
                 event = codec.event(record.line, proven=record.proven)
             except LineError as error:
-                _tell([_no_event(scan, record, error)], 0, on_damage)
+                # Its crc agrees, and it is no event.
+                path = scan.info().path
+                finding = damaged(path, record, rule=error.rule, reason=error.reason)
+                _tell([finding], 0, on_damage)
                 continue
             yield migrated(event, version, fold) if version < fold.schema_version else event
     ended = walk.place.seq if walk.place is not None else after
@@ -123,18 +125,6 @@ def _migrated(events: list[Event], version: int, fold: Fold) -> Iterable[Event]:
     if version >= fold.schema_version:
         return events
     return (migrated(event, version, fold) for event in events)
-
-
-def _no_event(scan: Scan, record: Record, error: LineError) -> Damage:
-    """A line whose crc agrees and which is no event."""
-    return Damage(
-        path=scan.info().path,
-        offset=record.offset,
-        first_seq=record.seq,
-        last_seq=record.seq,
-        rule=error.rule,
-        reason=error.reason,
-    )
 
 
 def _cut_short(claims: survey.Claims, walk: Walk, ended: int, through: int) -> Damage:

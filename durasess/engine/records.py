@@ -1,10 +1,11 @@
-"""A place in the log, and an event's line as it was read there."""
+"""A place in the log, an event's line as it was read there, and what is said of a damaged one."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from durasess.engine import codec
+from durasess.engine.types import Damage
 
 
 class Place(NamedTuple):
@@ -27,3 +28,15 @@ class Record(NamedTuple):
     batch: int | None
     crc: int
     proven: bool = True
+
+
+def damaged(path: str, record: Record, *, rule: str, reason: str) -> Damage:
+    """The finding that the line of one event breaks a rule. `path` is the segment's."""
+    return Damage(
+        path=path,
+        offset=record.offset,
+        first_seq=record.seq,
+        last_seq=record.seq,
+        rule=rule,
+        reason=reason,
+    )

@@ -11,9 +11,9 @@ import msgspec
 
 from durasess.engine import codec, files, paths, receipt, segment, snapshot, survey
 from durasess.engine.fold import Fold, events_of, migrated, remember, stored_state
-from durasess.engine.records import Place, Record
+from durasess.engine.records import Place, Record, damaged
 from durasess.engine.scan import Scan
-from durasess.engine.types import Damage, LineError, Recovery
+from durasess.engine.types import LineError, Recovery
 from durasess.engine.walk import Walk, marks, unreached
 from durasess.errors import CorruptionError, DurasessError, FormatVersionError, StorageError
 
@@ -156,28 +156,19 @@ def _fold_batch(found: Recovered, walk: Walk, fold: Fold, scan: Scan, batch: lis
     except DurasessError:
         raise
     except LineError as error:
-        walk.damage.append(_at(scan, batch[events], error.rule, error.reason))
+        path = scan.info().path
+        walk.damage.append(damaged(path, batch[events], rule=error.rule, reason=error.reason))
     except Exception as error:
         found.apply_error = error
         reason = f"the program's apply raised {type(error).__name__}: {error}"
-        walk.damage.append(_at(scan, batch[events], "apply", reason))
+        path = scan.info().path
+        walk.damage.append(damaged(path, batch[events], rule="apply", reason=reason))
     if events:
         first, last = batch[0], batch[events - 1]
         found.state, found.place = state, Place(last.seq, last.crc)
         found.tail_events += events
         found.tail_bytes += last.offset + len(last.line) + 1 - first.offset
     return events == len(batch)
-
-
-def _at(scan: Scan, record: Record, rule: str, reason: str) -> Damage:
-    return Damage(
-        path=scan.info().path,
-        offset=record.offset,
-        first_seq=record.seq,
-        last_seq=record.seq,
-        rule=rule,
-        reason=reason,
-    )
 
 
 def _describe(found: Recovered, walk: Walk, start: Place, schema_version: int) -> None:

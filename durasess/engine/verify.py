@@ -7,7 +7,7 @@ import msgspec
 from durasess.engine import blobs, codec, files, paths, snapshot, survey
 from durasess.engine.fold import remember
 from durasess.engine.patience import look_until_settled, vanished
-from durasess.engine.records import Place, Record
+from durasess.engine.records import Place, Record, damaged
 from durasess.engine.types import Damage, LineError, SegmentInfo, TornTail
 from durasess.engine.walk import Walk, marks, unreached
 from durasess.errors import StorageError
@@ -190,16 +190,7 @@ def _check_event(
             if window != {known.event_id: known}:
                 raise LineError("event_id", "a snapshot knows another event id here")
     except LineError as error:
-        report.damage.append(
-            Damage(
-                path=path,
-                offset=record.offset,
-                first_seq=record.seq,
-                last_seq=record.seq,
-                rule=error.rule,
-                reason=error.reason,
-            )
-        )
+        report.damage.append(damaged(path, record, rule=error.rule, reason=error.reason))
 
 
 def _compare_snapshots(claims: survey.Claims, walk: Walk, report: Verified) -> None:
