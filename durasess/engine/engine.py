@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from durasess.engine import history, segment, workers
+from durasess.engine import history, segment, survey, workers
 from durasess.engine.admission import Append, Prepared
 from durasess.engine.arguments import check_arguments, checked_step
 from durasess.engine.blobs import Blobs
@@ -195,9 +195,7 @@ class Engine(Handle):
             lowest = segment.lowest(self._options.disk, self.path, number)
             found = segment.first_seq_of(self._options.disk, self.path, lowest)
         except OSError as error:
-            raise StorageError(
-                f"{self.path} cannot be read: {error}.", path=self.path, errno=error.errno
-            ) from error
+            raise survey.unreadable(self.path, error) from error
         return found or self.last_seq + 1
 
     @property

@@ -10,7 +10,7 @@ from durasess.engine.fold import Fold, event_of, migrated
 from durasess.engine.records import Place, damaged
 from durasess.engine.types import Damage, Event, LineError
 from durasess.engine.walk import EVERYTHING, Walk
-from durasess.errors import CorruptionError, StorageError
+from durasess.errors import CorruptionError
 
 _FEW = 1000
 """Events that may be looked for from the end of the log backwards."""
@@ -41,11 +41,7 @@ def events(
             near = _events(disk, claims, fold, after, through, on_damage)
         yield from near
     except OSError as error:
-        raise StorageError(
-            f"{claims.directory} cannot be read: {error}. Nothing was changed.",
-            path=claims.directory,
-            errno=error.errno,
-        ) from error
+        raise survey.unreadable(claims.directory, error) from error
 
 
 def _newest(

@@ -133,7 +133,7 @@ def _create_if_missing(options: Options) -> bool:
                 f"there is no session at {options.directory}.", path=options.directory
             ) from None
     except OSError as error:
-        raise _unreadable(options, error) from error
+        raise survey.unreadable(options.directory, error) from error
     try:
         create.create(
             options.disk,
@@ -148,14 +148,6 @@ def _create_if_missing(options: Options) -> bool:
     return True
 
 
-def _unreadable(options: Options, error: OSError) -> StorageError:
-    return StorageError(
-        f"{options.directory} cannot be read: {error}. Nothing was changed.",
-        path=options.directory,
-        errno=error.errno,
-    )
-
-
 def _own(options: Options) -> int:
     try:
         return _acquire_owner(options)
@@ -163,12 +155,12 @@ def _own(options: Options) -> int:
         # Somebody removed the lock file. It is made again only for a session that is sound.
         _recover(options)
     except OSError as error:
-        raise _unreadable(options, error) from error
+        raise survey.unreadable(options.directory, error) from error
     try:
         lock.create(options.disk, options.directory)
         return _acquire_owner(options)
     except OSError as error:
-        raise _unreadable(options, error) from error
+        raise survey.unreadable(options.directory, error) from error
 
 
 def _acquire_owner(options: Options) -> int:
@@ -229,7 +221,7 @@ def open_for_sharing(options: Options, scheduler: Scheduler, opened: Opened) -> 
     try:
         lock_fd = _turn(options)
     except OSError as error:
-        raise _unreadable(options, error) from error
+        raise survey.unreadable(options.directory, error) from error
     tenure = writer = None
     try:
         found, tenure, holder = _join(options, lock_fd)

@@ -15,7 +15,7 @@ from durasess.engine.records import Place, Record, damaged
 from durasess.engine.scan import Scan
 from durasess.engine.types import LineError, Recovery
 from durasess.engine.walk import Walk, marks, unreached
-from durasess.errors import CorruptionError, DurasessError, FormatVersionError, StorageError
+from durasess.errors import CorruptionError, DurasessError, FormatVersionError
 
 
 class Recovered(msgspec.Struct, kw_only=True):
@@ -59,11 +59,7 @@ def recover(
     try:
         return _recovered(disk, directory, fold, at_least, writer)
     except OSError as error:
-        raise StorageError(
-            f"{directory} cannot be read: {error}. Nothing was changed.",
-            path=directory,
-            errno=error.errno,
-        ) from error
+        raise survey.unreadable(directory, error) from error
 
 
 def _recovered(

@@ -61,6 +61,15 @@ def session_id_of(directory: str) -> str:
     return session_id
 
 
+def unreadable(directory: str, error: OSError) -> StorageError:
+    """The system refused to read something of the session."""
+    return StorageError(
+        f"{directory} cannot be read: {error}. Nothing was changed.",
+        path=directory,
+        errno=error.errno,
+    )
+
+
 def look(disk: files.Files, directory: str, *, every_snapshot: bool = False) -> Claims:
     """Read meta, anchor and the newest good snapshot (both with `every_snapshot`).
 
@@ -77,11 +86,7 @@ def look(disk: files.Files, directory: str, *, every_snapshot: bool = False) -> 
     except FileNotFoundError:
         raise SessionNotFoundError(f"there is no session at {directory}.", path=directory) from None
     except OSError as error:
-        raise StorageError(
-            f"{directory} cannot be read: {error}. Nothing was changed.",
-            path=directory,
-            errno=error.errno,
-        ) from error
+        raise unreadable(directory, error) from error
     if claims.meta is not None:
         claims.highest = max(claims.highest, claims.meta.active)
     if claims.anchor is not None:

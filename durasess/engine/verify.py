@@ -10,7 +10,6 @@ from durasess.engine.patience import look_until_settled, vanished
 from durasess.engine.records import Place, Record, damaged
 from durasess.engine.types import Damage, LineError, SegmentInfo, TornTail
 from durasess.engine.walk import Walk, marks, unreached
-from durasess.errors import StorageError
 
 
 class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,11 +56,7 @@ def _verified(disk: files.Files, directory: str) -> Verified:
     try:
         return _checked(disk, directory)
     except OSError as error:
-        raise StorageError(
-            f"{directory} cannot be read: {error}. Nothing was changed.",
-            path=directory,
-            errno=error.errno,
-        ) from error
+        raise survey.unreadable(directory, error) from error
 
 
 def _checked(disk: files.Files, directory: str) -> Verified:
