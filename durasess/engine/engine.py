@@ -17,6 +17,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import msgspec
+
 from durasess.engine import history, segment, survey, workers
 from durasess.engine.admission import Append, Prepared
 from durasess.engine.arguments import check_arguments, checked_step
@@ -220,10 +222,10 @@ class Engine(Handle):
         damaged = reading and self.recovery.damage
         end = self._found.place if self._writer is None else self._writer.place
         through = EVERYTHING if damaged else end.seq
-        self._found.claims.highest = max(self._found.claims.highest, self._newest_segment())
+        highest = max(self._found.claims.highest, self._newest_segment())
         return history.events(
             self._options.disk,
-            self._found.claims,
+            msgspec.structs.replace(self._found.claims, highest=highest),
             self._options.fold,
             after=after,
             through=through,
