@@ -67,7 +67,7 @@ class Engine(Handle):
 
     * `path`: the session's directory; its last part is the session id.
     * `initial()` makes the state before event 1; `apply(state, event)` returns the next state, or
-      None when it changed the one it got. It must be total.
+      None when it changed the one it got. It must take every event without raising.
     * `mode`: "own" for one writer; "shared" for several, in any number of processes, which append
       in turns; "read" takes no lock and changes nothing, works beside writers, and shows what is
       written up to the first damage.
@@ -337,14 +337,15 @@ class Engine(Handle):
         return receipts
 
     def prepared(self, one: Encoded | Draft) -> Prepared:
-        """What an importer read, or a draft, made ready to be written; EventRejectedError as
-        `append`."""
+        """For importers: an event made ready for `append_prepared`, checked and encoded. Raises
+        EventRejectedError as `append` does."""
         if isinstance(one, Draft):
             return self._drafting.prepared(one)
         return self._drafting.encoded(one)
 
     def append_prepared(self, events: list[Prepared]) -> None:
-        """What was made ready, as one batch; the sync goes on when this returns."""
+        """For importers: append events that `prepared` made ready, as one batch. It returns when
+        they are written; the sync follows."""
         self._hand_over(self._drafting.together(events, durable=False))
 
     async def append_async(
@@ -378,7 +379,7 @@ class Engine(Handle):
         commit. `prune` keeps what was put through a handle until that is closed; after that, only
         what an event or the state names.
 
-        Raises EventRejectedError (these are no bytes), StorageError (the disk refused; nothing was
+        Raises EventRejectedError (`data` is not bytes), StorageError (the disk refused; nothing was
         kept), or what ended the handle.
         """
         failure = self._usable_writer().failure
@@ -390,7 +391,7 @@ class Engine(Handle):
         """The bytes of a blob, proven by the hash that `put_blob` returned for them.
 
         Raises CorruptionError when it is missing or has other bytes, StorageError when the system
-        cannot read it, ValueError when `hash` is none.
+        cannot read it, ValueError when `hash` is not what `put_blob` returns.
         """
         return self._blobs.read(hash)
 
@@ -405,7 +406,7 @@ class Engine(Handle):
         self._hand_over(self._usable_writer().rotate)
 
     def snapshot(self) -> int:
-        """Snapshot the state as it is now or later; returns the seq it is of.
+        """Wait for a snapshot of the state as it is now or later; returns the seq that it is of.
 
         Raises what kept the snapshot from being made; the log is whole all the same.
         """
@@ -418,8 +419,8 @@ class Engine(Handle):
         return writer.snapshot_seq
 
     def publish_summary(self) -> None:
-        """Write what `summary` makes of the state now, which is else done at rotations, snapshots
-        and the close."""
+        """Write what `summary` makes of the state now. Without this call, that is done at
+        rotations, snapshots and the close."""
         self._hand_over(self._usable_writer().publish_summary)
 
     def prune(self) -> Pruned:

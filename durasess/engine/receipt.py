@@ -28,7 +28,7 @@ class Receipt(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Receipt:
-        """The receipt that `to_json` wrote; ValueError when it is none."""
+        """The receipt that `to_json` wrote. ValueError for any other text."""
         data: Any = text.encode() if isinstance(text, str) else text
         try:
             found: Receipt = codec.typed(data, cls)

@@ -86,7 +86,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """An event that has no seq yet: what `append_many` takes when ids are needed."""
+    """An event that was not appended yet, so it has no seq. `append_many` takes it where an event
+    has a run_id, call_id or event_id."""
 
     type: str
     data: Any = None
@@ -121,7 +122,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """What the holder of a lock wrote about itself. For messages; the kernel's lock decides."""
+    """Who has a session open for writing, as that process wrote it; `since` is RFC 3339.
+
+    It is for messages. Whether somebody has the session open is told by the kernel's lock alone.
+    """
 
     pid: int
     host: str
@@ -162,8 +166,9 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True):
 class TornTail(msgspec.Struct, frozen=True, kw_only=True):
     """The bytes of the one write that a crash cut short, at the end of the active segment.
 
-    `kept` events of it were complete but for their last line feed; they were never acknowledged
-    and a writer keeps them.
+    They are `size` bytes of the file `path` from byte `offset` on. `kept` counts events in them
+    that lack only the line feed at the end: a writer keeps these, though nobody was told that they
+    are written.
     """
 
     path: str
@@ -189,8 +194,13 @@ class SegmentInfo(msgspec.Struct, frozen=True, kw_only=True):
 class Recovery(msgspec.Struct, kw_only=True):
     """What opening found, and what a writer did about it.
 
-    `damage` stops a writer; `notices` are findings that cost nothing that was promised (a bad
-    newest snapshot, a lost floor). `replayed` counts events folded after the snapshot.
+    `created`: the session was made by this opening. `clean`: nothing was left to settle.
+    `snapshot_seq` is the seq of the snapshot that was read, 0 for none; `replayed` counts the
+    events folded after it, up to `last_seq`; those up to `sealed_seq` are in sealed segments.
+    `newer_schema`: a newer program wrote it, so it can only be read. `torn` is what a crash left at
+    the end of the log, None for nothing. `damage` stops a writer; `notices` are findings that cost
+    nothing that was promised (a bad newest snapshot, a lost floor). `quarantined` are paths of
+    files that keep what a writer took out.
     """
 
     session_id: str = ""

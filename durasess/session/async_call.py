@@ -19,7 +19,7 @@ class AsyncToolCall(StartedCall):
     """`ToolCall` with coroutines for methods; in an `async with` block."""
 
     async def start(self) -> Self:
-        """Begin the call outside of a `with` block; `result`, `fail` or `unknown` end it."""
+        """Begin the call outside of an `async with` block; `result`, `fail` or `unknown` end it."""
         check_unstarted(self._call is not None, "call")
         self._call = await self._core.run_async(
             call_operations.start(

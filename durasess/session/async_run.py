@@ -47,7 +47,7 @@ class AsyncRun:
         self.run_id = ""
 
     async def start(self) -> Self:
-        """Begin the run outside of a `with` block; `finish` ends it."""
+        """Begin the run outside of an `async with` block; `finish` ends it."""
         check_unstarted(bool(self.run_id), "run")
         self.run_id = await self._core.run_async(
             run_operations.start(
@@ -130,8 +130,8 @@ class AsyncRun:
         """The model's reply; returns the calls it asks for, pending.
 
         `tool_calls`: {"call_id", "name", "arguments"} or a provider's own shape. `usage`: what the
-        provider counted for this reply (usage.normalized). `raw`: {"provider", "item"}, what it
-        sent, to be sent back as it is.
+        provider counted for this reply, in its own names. `raw`: {"provider", "item"}, the item
+        that it sent, to be sent back as it is.
         """
         return await self._core.run_async(
             run_operations.reply(
@@ -153,7 +153,7 @@ class AsyncRun:
     def tool(
         self, call_id: str, *, tool: Tool | None = None, plan: PlannedWrite | None = None
     ) -> AsyncToolCall:
-        """The execution of a call, by its id (the nearest pending one) or its key.
+        """The execution of a call, found by its id (the newest pending one) or its key.
 
         `tool` stands for the store's declaration. `plan` is a write to the workspace that the body
         will apply: what it is going to do is recorded before, so that recovery can tell whether it
@@ -192,8 +192,8 @@ class AsyncRun:
         )
 
     async def usage(self, reported: Any, *, counter: str = "") -> Receipt:
-        """Usage that belongs to no reply. With the name of a `counter`, what it reports is
-        cumulative, and may start again from 0."""
+        """Record usage that belongs to no reply. With the name of a `counter`, `reported` is where
+        that counter stands, which may start again from 0."""
         return await self._core.run_async(
             run_operations.record_usage(self._core, begun(self.run_id), reported, counter=counter)
         )

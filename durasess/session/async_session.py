@@ -39,8 +39,8 @@ class AsyncSession(SessionView):
     # -- runs and calls -----------------------------------------------------------------------
 
     def run(self, request: Any, *, run_id: str | None = None, code_version: str = "") -> AsyncRun:
-        """A run for a user's request, a text or a list of content parts; use it in a `with` block.
-        One run is open in a session at a time, over all processes."""
+        """A run for a user's request, a text or a list of content parts; use it in an `async with`
+        block. Only one run is open in a session at a time, over all processes."""
         return AsyncRun(
             self,
             self._core,
@@ -65,7 +65,7 @@ class AsyncSession(SessionView):
 
     @property
     def open_calls(self) -> list[AsyncOpenCall]:
-        """Calls that something may still happen to, oldest first."""
+        """Calls that have not ended or whose outcome is unknown, oldest first."""
         return [AsyncOpenCall(self._core, call) for call in self.call_states]
 
     async def approve(self, call_id: str, *, by: str = "", comment: str = "") -> ToolState:
@@ -158,8 +158,12 @@ class AsyncSession(SessionView):
         call_id: str | None = None,
         on_error: Callable[[BaseException, bus.Delivery], None] | None = None,
     ) -> bus.Subscription:
-        """Durable events from now on, or all behind seq `after`, to iterate over or for a callback
-        in a thread of its own. See bus.subscribe."""
+        """Get each event once it is durable: to iterate over, or for a callback in a thread of its
+        own. With `after`, all events behind that seq come first.
+
+        `types`, `run_id` and `call_id` leave out what is not asked for. What the callback raises
+        goes to `on_error(error, delivery)`, or into the log, and the next event follows.
+        """
         made = bus.subscribe(
             self._core.engine,
             after=after,
@@ -183,7 +187,7 @@ class AsyncSession(SessionView):
         pinned: bool | UnsetType = UNSET,
         user_id: str | UnsetType = UNSET,
     ) -> Receipt:
-        """Change what lists show; what is not given stays."""
+        """Change what lists show of the session; what is not given stays."""
         receipt = await self._core.run_async(
             session_operations.change(
                 self._core,
@@ -198,11 +202,11 @@ class AsyncSession(SessionView):
         return receipt
 
     async def complete(self) -> Receipt:
-        """Its task is done; a later run makes it active again."""
+        """Mark the session as completed; a later run makes it active again."""
         return await self.change(status="completed")
 
     async def archive(self) -> Receipt:
-        """Put it away; it takes no run until its status is "active" again."""
+        """Put the session away: it takes no run until its status is "active" again."""
         return await self.change(status="archived")
 
     async def configure(self, **config: Any) -> Receipt:
@@ -211,7 +215,7 @@ class AsyncSession(SessionView):
         return await self._record(events.ConfigChanged(config=config))
 
     async def system(self, content: Any, *, name: str = "prompt") -> Receipt:
-        """A part of the system prompt; one of the same name is replaced, None removes it."""
+        """Set a part of the system prompt. It replaces the one of the same name; None removes."""
         return await self._record(events.SystemMessage(content=content, name=name))
 
     async def set_task(
@@ -222,7 +226,7 @@ class AsyncSession(SessionView):
         completed: list[Any] | UnsetType = UNSET,
         pending: list[Any] | UnsetType = UNSET,
     ) -> Receipt:
-        """Goal and steps, which outlive every compaction; what is not given stays."""
+        """Set goal and steps, which outlive every compaction; what is not given stays."""
         return await self._core.run_async(
             session_operations.set_task(
                 self._core, goal=goal, status=status, completed=completed, pending=pending
@@ -235,8 +239,8 @@ class AsyncSession(SessionView):
         return await self._record(events.StateSet(name=name, value=value))
 
     async def set_checkpoint(self, *, dispatched: int | None = None, next: Any = None) -> Receipt:
-        """The position of the agent loop: events up to `dispatched` (default: all) are handled,
-        `next` says what comes. `pending_events` begins behind it."""
+        """Record how far the agent loop has come: it has handled the events up to `dispatched`
+        (default: all), and `next` says what it will do. `pending_events` begins behind them."""
         return await self._core.run_async(
             session_operations.set_checkpoint(self._core, dispatched, next)
         )
@@ -248,21 +252,21 @@ class AsyncSession(SessionView):
         )
 
     async def note(self, text: str) -> Receipt:
-        """A remark for people; no model sees it."""
+        """Record a remark for people; no model sees it."""
         return await self._record(events.Note(text=text))
 
     async def rebind(self, path: str | os.PathLike[str]) -> Receipt:
-        """The project is at another place now: tools work there from here on."""
+        """Say where the project is now, if it moved: tools work there from here on."""
         return await self._core.run_async(session_operations.bind_workspace(self._core, path))
 
     async def compact(self, summary: str, *, through: int | None = None) -> Receipt:
-        """From here on `summary` tells the model the messages up to seq `through`; by default all
-        that can be told without parting a call from its result. The log keeps them."""
+        """Let the model see `summary` from here on instead of the messages up to seq `through`; by
+        default of all that can go without parting a call from its result. The log keeps them."""
         return await self._core.run_async(session_operations.compact(self._core, summary, through))
 
     async def rewind(self, to: int) -> Receipt:
-        """What was said behind seq `to` does not count any more. Events stay in the log, files stay
-        as they are."""
+        """Take back what was said behind seq `to`: no model sees it any more. The events stay in
+        the log, and files stay as they are."""
         return await self._record(events.Rewound(to=to))
 
     async def _record(self, data: events.EventData) -> Receipt:
@@ -275,7 +279,7 @@ class AsyncSession(SessionView):
         return await in_thread(self._core.engine.refresh)
 
     async def snapshot(self) -> int:
-        """Make opening fast from here; returns the seq it is of."""
+        """Take a snapshot, from which the next opening begins; returns the seq that it is of."""
         return await in_thread(self._core.engine.snapshot)
 
     async def flush(self) -> None:

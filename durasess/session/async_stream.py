@@ -28,7 +28,7 @@ class AsyncStream:
         return self
 
     async def delta(self, text: str) -> None:
-        """The next piece. Its end waits for the next ones while it may begin a secret."""
+        """Record the next piece. An end of it that may begin a secret waits for the next piece."""
         held = self._held if isinstance(text, str) else None
         ready = text if held is None else held.ready(text)
         if ready or not text:

@@ -25,7 +25,7 @@ _LOGGER = logging.getLogger("durasess")
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """One durable event for one subscriber, whose own `event.data` is.
+    """One durable event as one subscriber gets it; no other subscriber has the same `event.data`.
 
     `replayed` says that it was durable before the subscription was made.
     """

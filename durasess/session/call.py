@@ -19,11 +19,11 @@ class ToolCall(StartedCall):
     """The execution of one tool call. Entering it writes `tool_started`; that is durable when the
     block begins.
 
-    `result` or `fail` end it. An Exception in the block is the result too: the call is failed, the
+    `result` or `fail` end it. An Exception in the block is a result too: the call is failed, the
     error's text is what the model sees, and the exception goes no further, so that one tool's
     failure does not end the run (`error` keeps it). KeyboardInterrupt, cancellation and SystemExit
-    leave the call uncertain and go on. A block without a result is a failed call. Errors that end
-    the handle go on; the next open finds the call uncertain.
+    leave the call uncertain and are raised on. A block without a result is a failed call. Errors
+    that end the handle are raised on; the next open finds the call uncertain.
     """
 
     def start(self) -> Self:

@@ -44,8 +44,8 @@ class Masked(NamedTuple):
 def mask_secrets(value: Any) -> Masked:
     """The value with `[masked]` for its secrets; the argument is never changed.
 
-    Takes any object: what is no text, number, list, tuple or dict is left as it is, and so is what
-    lies deeper than an event may be, since that is refused. What holds a secret is copied, a tuple
+    Takes any object. Only texts, numbers, lists, tuples and dicts are looked at, and these only as
+    deep as an event may be, since a deeper one is refused. What holds a secret is copied, a tuple
     as a list; the rest is shared with the argument.
     """
     masker = Masker()

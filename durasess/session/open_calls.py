@@ -1,4 +1,4 @@
-"""A call that something may still happen to, to decide about it: settle, offer again, answer."""
+"""A call that has not ended or whose outcome is unknown: settled, offered again, answered."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _check_decision(outcome: str) -> None:
 
 
 class CallView:
-    """An open call as it was when it was looked up: `state` and its fields."""
+    """An open call as it was when it was looked up; `state` has all that is known of it."""
 
     def __init__(self, core: Core, state: ToolState) -> None:
         self._core = core
@@ -39,7 +39,7 @@ class CallView:
 
     @property
     def name(self) -> str:
-        """Of the tool."""
+        """The name of the tool."""
         return self.state.name
 
     @property
@@ -54,7 +54,7 @@ class CallView:
 
     @property
     def reason(self) -> str:
-        """Why nobody knows its outcome."""
+        """Why its outcome is unknown, empty when it is not."""
         return self.state.reason
 
     @property
@@ -70,16 +70,17 @@ class CallView:
 
 
 class OpenCall(CallView):
-    """An open call, for programs that wait in a thread."""
+    """A call that has not ended or whose outcome is unknown; for programs that wait in a thread."""
 
     def settle(self, outcome: Decision, *, output: Any = None, by: str = "caller") -> ToolState:
-        """Decide about an unknown outcome: "applied" (with the output, if it is known),
-        "not_applied", or "abandoned": nobody will find out. The model sees which."""
+        """Record what became of a call whose outcome is unknown: "applied" (with the output, if it
+        is known), "not_applied", or "abandoned" (nobody will find out). The model is told."""
         _check_decision(outcome)
         return self._settle(outcome, output, by)
 
     def rerun(self, *, by: str = "caller") -> ToolState:
-        """Offer it again: it is pending, and a run may start it, with the same operation id."""
+        """Offer the call again: it is pending, and a run may start it, with the same operation
+        id."""
         return self._settle("rerun", None, by)
 
     def _settle(self, outcome: str, output: Any, by: str) -> ToolState:
@@ -89,16 +90,16 @@ class OpenCall(CallView):
         return self.state
 
     def answer(self, output: Any, *, ok: bool = True) -> ToolState:
-        """Its result, from outside."""
+        """Record its result, which came from outside of the process that started it."""
         self.state = self._core.run(call_operations.answer(self._core, self.key, output, ok=ok))
         return self.state
 
     def approve(self, *, by: str = "", comment: str = "") -> ToolState:
-        """It may start."""
+        """Let a call that waits for approval start."""
         return self._decide(by, comment, approved=True)
 
     def deny(self, *, by: str = "", comment: str = "") -> ToolState:
-        """It never will, and that is its result."""
+        """Refuse a call that waits for approval; that is its result."""
         return self._decide(by, comment, approved=False)
 
     def _decide(self, by: str, comment: str, *, approved: bool) -> ToolState:
@@ -109,18 +110,19 @@ class OpenCall(CallView):
 
 
 class AsyncOpenCall(CallView):
-    """An open call, for tasks of an event loop."""
+    """`OpenCall` with coroutines for methods."""
 
     async def settle(
         self, outcome: Decision, *, output: Any = None, by: str = "caller"
     ) -> ToolState:
-        """Decide about an unknown outcome: "applied" (with the output, if it is known),
-        "not_applied", or "abandoned": nobody will find out. The model sees which."""
+        """Record what became of a call whose outcome is unknown: "applied" (with the output, if it
+        is known), "not_applied", or "abandoned" (nobody will find out). The model is told."""
         _check_decision(outcome)
         return await self._settle(outcome, output, by)
 
     async def rerun(self, *, by: str = "caller") -> ToolState:
-        """Offer it again: it is pending, and a run may start it, with the same operation id."""
+        """Offer the call again: it is pending, and a run may start it, with the same operation
+        id."""
         return await self._settle("rerun", None, by)
 
     async def _settle(self, outcome: str, output: Any, by: str) -> ToolState:
@@ -130,18 +132,18 @@ class AsyncOpenCall(CallView):
         return self.state
 
     async def answer(self, output: Any, *, ok: bool = True) -> ToolState:
-        """Its result, from outside."""
+        """Record its result, which came from outside of the process that started it."""
         self.state = await self._core.run_async(
             call_operations.answer(self._core, self.key, output, ok=ok)
         )
         return self.state
 
     async def approve(self, *, by: str = "", comment: str = "") -> ToolState:
-        """It may start."""
+        """Let a call that waits for approval start."""
         return await self._decide(by, comment, approved=True)
 
     async def deny(self, *, by: str = "", comment: str = "") -> ToolState:
-        """It never will, and that is its result."""
+        """Refuse a call that waits for approval; that is its result."""
         return await self._decide(by, comment, approved=False)
 
     async def _decide(self, by: str, comment: str, *, approved: bool) -> ToolState:

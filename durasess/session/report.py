@@ -15,10 +15,13 @@ _TITLE_CHARACTERS = 80
 
 
 class SessionReport(msgspec.Struct, frozen=True, kw_only=True):
-    """`log` is the engine's report. `interrupted_run` is the id of the run that was found cut off
-    by this opening, empty when there was none; `calls` are the calls whose fate was written then.
-    `workspace_missing`: its directory is not there. `warnings`: where the session lies, and the
-    like."""
+    """What opening a session found, and what it wrote about it.
+
+    `log` is the engine's report. `interrupted_run` is the id of the run that this opening found
+    cut off, empty when there was none; `calls` are the calls of which it recorded what became of
+    them. `workspace_missing`: the session's workspace is not there. `warnings` say in what way the
+    place where the session lies may lose it.
+    """
 
     log: Recovery
     interrupted_run: str = ""

@@ -30,7 +30,7 @@ class Run:
     `with` block, which begins it and ends it.
 
     The block ends it as "succeeded"; an Exception as "failed", a cancellation as "cancelled",
-    KeyboardInterrupt, SystemExit and the like as "interrupted". Exceptions go on.
+    KeyboardInterrupt, SystemExit and the like as "interrupted". The exception is raised on.
     """
 
     def __init__(
@@ -132,8 +132,8 @@ class Run:
         """The model's reply; returns the calls it asks for, pending.
 
         `tool_calls`: {"call_id", "name", "arguments"} or a provider's own shape. `usage`: what the
-        provider counted for this reply (usage.normalized). `raw`: {"provider", "item"}, what it
-        sent, to be sent back as it is.
+        provider counted for this reply, in its own names. `raw`: {"provider", "item"}, the item
+        that it sent, to be sent back as it is.
         """
         return self._core.run(
             run_operations.reply(
@@ -155,7 +155,7 @@ class Run:
     def tool(
         self, call_id: str, *, tool: Tool | None = None, plan: PlannedWrite | None = None
     ) -> ToolCall:
-        """The execution of a call, by its id (the nearest pending one) or its key.
+        """The execution of a call, found by its id (the newest pending one) or its key.
 
         `tool` stands for the store's declaration. `plan` is a write to the workspace that the body
         will apply: what it is going to do is recorded before, so that recovery can tell whether it
@@ -194,8 +194,8 @@ class Run:
         )
 
     def usage(self, reported: Any, *, counter: str = "") -> Receipt:
-        """Usage that belongs to no reply. With the name of a `counter`, what it reports is
-        cumulative, and may start again from 0."""
+        """Record usage that belongs to no reply. With the name of a `counter`, `reported` is where
+        that counter stands, which may start again from 0."""
         return self._core.run(
             run_operations.record_usage(self._core, begun(self.run_id), reported, counter=counter)
         )

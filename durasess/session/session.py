@@ -56,8 +56,8 @@ class Session(SessionView):
     # -- runs and calls -----------------------------------------------------------------------
 
     def run(self, request: Any, *, run_id: str | None = None, code_version: str = "") -> Run:
-        """A run for a user's request, a text or a list of content parts; use it in a `with` block.
-        One run is open in a session at a time, over all processes."""
+        """A run for a user's request, a text or a list of content parts; use it in a `with`
+        block. Only one run is open in a session at a time, over all processes."""
         return Run(
             self,
             self._core,
@@ -82,7 +82,7 @@ class Session(SessionView):
 
     @property
     def open_calls(self) -> list[OpenCall]:
-        """Calls that something may still happen to, oldest first."""
+        """Calls that have not ended or whose outcome is unknown, oldest first."""
         return [OpenCall(self._core, call) for call in self.call_states]
 
     def approve(self, call_id: str, *, by: str = "", comment: str = "") -> ToolState:
@@ -170,8 +170,12 @@ class Session(SessionView):
         call_id: str | None = None,
         on_error: Callable[[BaseException, bus.Delivery], None] | None = None,
     ) -> bus.Subscription:
-        """Durable events from now on, or all behind seq `after`, to iterate over or for a callback
-        in a thread of its own. See bus.subscribe."""
+        """Get each event once it is durable: to iterate over, or for a callback in a thread of its
+        own. With `after`, all events behind that seq come first.
+
+        `types`, `run_id` and `call_id` leave out what is not asked for. What the callback raises
+        goes to `on_error(error, delivery)`, or into the log, and the next event follows.
+        """
         made = bus.subscribe(
             self._core.engine,
             after=after,
@@ -195,7 +199,7 @@ class Session(SessionView):
         pinned: bool | UnsetType = UNSET,
         user_id: str | UnsetType = UNSET,
     ) -> Receipt:
-        """Change what lists show; what is not given stays."""
+        """Change what lists show of the session; what is not given stays."""
         receipt = self._core.run(
             session_operations.change(
                 self._core,
@@ -210,11 +214,11 @@ class Session(SessionView):
         return receipt
 
     def complete(self) -> Receipt:
-        """Its task is done; a later run makes it active again."""
+        """Mark the session as completed; a later run makes it active again."""
         return self.change(status="completed")
 
     def archive(self) -> Receipt:
-        """Put it away; it takes no run until its status is "active" again."""
+        """Put the session away: it takes no run until its status is "active" again."""
         return self.change(status="archived")
 
     def configure(self, **config: Any) -> Receipt:
@@ -223,7 +227,7 @@ class Session(SessionView):
         return self._record(events.ConfigChanged(config=config))
 
     def system(self, content: Any, *, name: str = "prompt") -> Receipt:
-        """A part of the system prompt; one of the same name is replaced, None removes it."""
+        """Set a part of the system prompt. It replaces the one of the same name; None removes."""
         return self._record(events.SystemMessage(content=content, name=name))
 
     def set_task(
@@ -234,7 +238,7 @@ class Session(SessionView):
         completed: list[Any] | UnsetType = UNSET,
         pending: list[Any] | UnsetType = UNSET,
     ) -> Receipt:
-        """Goal and steps, which outlive every compaction; what is not given stays."""
+        """Set goal and steps, which outlive every compaction; what is not given stays."""
         return self._core.run(
             session_operations.set_task(
                 self._core, goal=goal, status=status, completed=completed, pending=pending
@@ -247,8 +251,8 @@ class Session(SessionView):
         return self._record(events.StateSet(name=name, value=value))
 
     def set_checkpoint(self, *, dispatched: int | None = None, next: Any = None) -> Receipt:
-        """The position of the agent loop: events up to `dispatched` (default: all) are handled,
-        `next` says what comes. `pending_events` begins behind it."""
+        """Record how far the agent loop has come: it has handled the events up to `dispatched`
+        (default: all), and `next` says what it will do. `pending_events` begins behind them."""
         return self._core.run(session_operations.set_checkpoint(self._core, dispatched, next))
 
     def record_usage(self, reported: Any, *, counter: str = "") -> Receipt:
@@ -258,21 +262,21 @@ class Session(SessionView):
         )
 
     def note(self, text: str) -> Receipt:
-        """A remark for people; no model sees it."""
+        """Record a remark for people; no model sees it."""
         return self._record(events.Note(text=text))
 
     def rebind(self, path: str | os.PathLike[str]) -> Receipt:
-        """The project is at another place now: tools work there from here on."""
+        """Say where the project is now, if it moved: tools work there from here on."""
         return self._core.run(session_operations.bind_workspace(self._core, path))
 
     def compact(self, summary: str, *, through: int | None = None) -> Receipt:
-        """From here on `summary` tells the model the messages up to seq `through`; by default all
-        that can be told without parting a call from its result. The log keeps them."""
+        """Let the model see `summary` from here on instead of the messages up to seq `through`; by
+        default of all that can go without parting a call from its result. The log keeps them."""
         return self._core.run(session_operations.compact(self._core, summary, through))
 
     def rewind(self, to: int) -> Receipt:
-        """What was said behind seq `to` does not count any more. Events stay in the log, files stay
-        as they are."""
+        """Take back what was said behind seq `to`: no model sees it any more. The events stay in
+        the log, and files stay as they are."""
         return self._record(events.Rewound(to=to))
 
     def _record(self, data: events.EventData) -> Receipt:
@@ -289,7 +293,7 @@ class Session(SessionView):
         return self._core.engine.refresh()
 
     def snapshot(self) -> int:
-        """Make opening fast from here; returns the seq it is of."""
+        """Take a snapshot, from which the next opening begins; returns the seq that it is of."""
         return self._core.engine.snapshot()
 
     def flush(self) -> None:

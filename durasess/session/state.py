@@ -43,7 +43,7 @@ ANSWERABLE_CALLS = OPEN_CALLS | {"not_started"}
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Sums of deltas: tokens, and `cost` in the currency the caller counts in."""
+    """What model calls used, added up: tokens, and `cost` in the currency the caller counts in."""
 
     prompt: int = 0
     completion: int = 0
@@ -295,5 +295,5 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def compaction(self) -> Compaction | None:
-        """The one that counts."""
+        """The newest compaction, None before the first."""
         return self.compactions[-1] if self.compactions else None

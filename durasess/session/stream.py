@@ -15,9 +15,12 @@ from durasess.session.state import ToolState
 
 
 class Stream:
-    """A reply in pieces. Each is written and not waited for; `finish` makes one durable message of
-    them. A block that ends without it does the same; one that an exception ends keeps what came, as
-    a reply that was cut off."""
+    """A model's reply that comes in pieces; use it in a `with` block.
+
+    A piece is written without waiting for its sync; `finish` makes one durable message of all. A
+    block that ends without `finish` does the same. Where an exception ends the block, what came is
+    kept as a reply that was cut off.
+    """
 
     def __init__(self, core: Core, run_id: str) -> None:
         self._core = core
@@ -30,7 +33,7 @@ class Stream:
         return self
 
     def delta(self, text: str) -> None:
-        """The next piece. Its end waits for the next ones while it may begin a secret."""
+        """Record the next piece. An end of it that may begin a secret waits for the next piece."""
         held = self._held if isinstance(text, str) else None
         ready = text if held is None else held.ready(text)
         if ready or not text:

@@ -18,9 +18,13 @@ Verifier = Callable[[ToolState], Verdict]
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """`effect`: "read_only" and "idempotent" may be offered again after an interruption; "unsafe",
-    the default, never is. `timeout_s`: seconds after which nobody waits for it. `verify` is asked
-    in recovery."""
+    """A tool as `Store.tool` declares it.
+
+    `effect`: calls of a "read_only" or "idempotent" tool may be offered again after an
+    interruption; those of an "unsafe" one, which is the default, never are. `timeout_s`: how long
+    a call may take, 0 for any time. Nothing is stopped then; a call that fails later than that is
+    uncertain, not failed. `verify` is asked in recovery what became of a call without a result.
+    """
 
     name: str
     effect: Effect = "unsafe"
@@ -29,7 +33,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def declared(name: str, *, effect: str, timeout_s: float, verify: Verifier | None) -> Tool:
-    """A checked declaration; ValueError for an effect that is none."""
+    """A checked declaration; ValueError for an unknown effect."""
     if effect not in get_args(Effect):
         raise ValueError(f"effect is one of {', '.join(get_args(Effect))}, not {effect!r}")
     if timeout_s < 0:

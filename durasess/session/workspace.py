@@ -40,7 +40,7 @@ _LINES_NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """A file as it was read: `path` absolute, `text` decoded from UTF-8 (bytes that are none come
+    """A file as it was read: `path` absolute, `text` decoded from UTF-8 (other bytes come
     back as lone surrogates, so that writing the text gives the same bytes), `data` its bytes,
     `version` their blake2b-128, 32 hex digits."""
 
@@ -154,7 +154,7 @@ class Workspace:
 
         `writes` are records of planned writes. "applied" when every file is as it was to be after
         them, "not_applied" when every file is as before, None when it cannot be told: a mixture,
-        other content, no writes, records that are none, no workspace. Never raises for data.
+        other content, no writes, no such records, no workspace. Never raises for data.
         """
         expected = _folded(writes)
         if not expected:
@@ -261,8 +261,8 @@ def _times(data: bytes, old: bytes, count: int) -> str:
 
 
 def _folded(writes: object) -> dict[str, tuple[str | None, str | None]] | None:
-    """Path → version before and after all writes; None for records that are none, or that do not
-    follow each other."""
+    """Path → version before and after all writes; None for anything but such records, and for
+    records that do not follow each other."""
     if not isinstance(writes, list):
         return None
     folded: dict[str, tuple[str | None, str | None]] = {}

@@ -39,8 +39,8 @@ _LOGGER = logging.getLogger("durasess")
 
 
 class Store(Catalog):
-    """A directory of sessions, made when the first one is; what can be done with them as a whole,
-    without opening one, is in Catalog.
+    """A directory of sessions, made with the first of them. What is done with sessions without
+    opening them (list, search, pack, delete …) is in its base class, Catalog.
 
     Parameters:
 
@@ -129,8 +129,12 @@ class Store(Catalog):
     ) -> Session:
         """Make a session and open it.
 
-        Raises SessionExistsError when there is one with this id, SessionNotFoundError when the id
-        is none, WorkspaceNotFoundError, StorageError.
+        `workspace`: the directory that its tools work in. `model` and `config` go into
+        `runtime_config`; credentials are refused. `system`: the system prompt. `title`, `labels`,
+        `user_id` and `origin` are for lists. `parent`, `parent_call`: the session, and the call
+        there, that it works for. Raises SessionExistsError when there is one with this id,
+        SessionNotFoundError for a text that cannot be an id, WorkspaceNotFoundError,
+        EventRejectedError, StorageError.
         """
         first = beginning.first_events(
             workspace=workspace,
