@@ -23,7 +23,7 @@ from durasess.interop.beside import (
 from durasess.interop.decoding import FLAT, Decoding
 from durasess.interop.importer import Mapped
 from durasess.interop.tally import Tally
-from durasess.session import events, out_of_line
+from durasess.session import events, large_fields, out_of_line
 
 _BESIDE = b'"%s":[%%s]' % FOREIGN.encode()
 
@@ -66,10 +66,7 @@ class Shaping:
         is_flat = False
         if self._blob_bytes and waiting.size > self._blob_bytes:
             # It is that of its lines, so nothing in a smaller one can be large.
-            data = out_of_line.store_large(
-                self._with_lines(waiting), self._put_blob, threshold=self._blob_bytes
-            )
-            encoded = codec.encode(data)
+            encoded = codec.encode(self._stored(draft.type, self._with_lines(waiting)))
         elif draft.type in self._looked_at:
             encoded = codec.encode(self._with_lines(waiting))
         else:
@@ -93,6 +90,16 @@ class Shaping:
             value,
             is_flat,
         )
+
+    def _stored(self, type: str, data: dict[str, Any]) -> dict[str, Any]:
+        """What is large in the data out of line, and what is large in the lines beside it."""
+        lines = {name: data[name] for name in data if name == FOREIGN}
+        said = {name: data[name] for name in data if name != FOREIGN}
+        small = large_fields.stored(type, said, self._put_blob, threshold=self._blob_bytes)
+        return {
+            **small,
+            **out_of_line.store_large(lines, self._put_blob, threshold=self._blob_bytes),
+        }
 
     def _with_lines(self, waiting: Waiting) -> dict[str, Any]:
         data = waiting.draft.data

@@ -16,7 +16,7 @@ from durasess.engine.engine import Engine
 from durasess.engine.receipt import Receipt
 from durasess.engine.types import Draft, Event
 from durasess.errors import StorageError
-from durasess.session import events, out_of_line
+from durasess.session import events, large_fields, out_of_line
 from durasess.session.custom import Custom
 from durasess.session.masking import Masked
 from durasess.session.recorded import plain
@@ -27,23 +27,6 @@ from durasess.session.tools import Tool
 
 Mask = Callable[[Any], Masked]
 """Takes data, returns it without its secrets and where they were."""
-
-_OPEN_FIELDS = frozenset(
-    [
-        "arguments",
-        "completed",
-        "content",
-        "evidence",
-        "next",
-        "output",
-        "pending",
-        "raw",
-        "request",
-        "result",
-        "value",
-    ]
-)
-"""Of known events; each may hold a reference to a large value."""
 
 _NAMES = frozenset(
     [
@@ -202,7 +185,9 @@ class Core:
         """The draft as it is recorded: secrets masked, large values out of line."""
         data = self._shown(one)
         if self._blob_bytes:
-            data = self._small(one.type, data)
+            data = large_fields.stored(
+                one.type, data, self.engine.put_blob, threshold=self._blob_bytes
+            )
         if data is one.data:
             return one
         return Draft(one.type, data, one.run_id, one.call_id, one.event_id)
@@ -220,27 +205,6 @@ class Core:
         if isinstance(calls, list | tuple):
             shown["tool_calls"] = list(map(_named, shown["tool_calls"], calls))
         return {**shown, **names}
-
-    def _small(self, kind: str, data: Any) -> Any:
-        """Of a known type only the fields that may hold anything: the others keep their types."""
-        if kind not in events.TYPES:
-            return self._stored(data)
-        if not isinstance(data, dict):
-            return data
-        changed = {
-            name: self._stored(value) for name, value in data.items() if name in _OPEN_FIELDS
-        }
-        if isinstance(data.get("tool_calls"), list):
-            changed["tool_calls"] = [self._small_call(call) for call in data["tool_calls"]]
-        return {**data, **changed}
-
-    def _small_call(self, call: Any) -> Any:
-        if not isinstance(call, dict) or "arguments" not in call:
-            return call
-        return {**call, "arguments": self._stored(call["arguments"])}
-
-    def _stored(self, value: Any) -> Any:
-        return out_of_line.store_large(value, self.engine.put_blob, threshold=self._blob_bytes)
 
     def masked(self, data: Any) -> Any:
         """The data without its secrets; an object says where they were."""

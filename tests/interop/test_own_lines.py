@@ -183,3 +183,47 @@ def assert_distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """No key of an object stands twice."""
     assert len(dict(pairs)) == len(pairs), pairs
     return dict(pairs)
+
+
+def test_large_fields_of_known_events_come_over_where_readers_look_for_them(
+    tmp_path: Path,
+) -> None:
+    """Each was moved into a blob as a whole, so the event was one that nobody could read: the
+    message, the end of the run, the summary were gone."""
+    large = "x" * 70_000
+    writes = [
+        {"call_id": f"c{n}", "name": "write", "arguments": {"text": str(n) * 60_000}}
+        for n in range(6)
+    ]
+    with Store(tmp_path / "store", mask=None).create("large", title="t") as session:
+        session.configure(tools=large)
+        with session.run("one") as run:
+            run.assistant("Writing.", tool_calls=writes)
+            with run.tool("c0") as call:
+                call.fail(large)
+            run.ask_approval("c1", large)
+            run.tool("c2").start().wait_for_callback(large)
+        with session.run("two") as run:
+            run.assistant("Said.")
+        session.compact(large, through=session.runs[0].seq)
+        session.note(large)
+        session.set_task(goal=large)
+        run = session.run("three").start()
+        run.stream().delta(large)
+        session.flush()
+        run.finish("failed", error=large)
+    source = reading(str(tmp_path / "store" / "large"))
+    copy = imported(tmp_path, exported(jsonl.write, source.path))
+    assert copy.state.counts.unreadable == source.state.counts.unreadable == 0
+    assert said(copy) == said(source)
+    assert [one.status for one in copy.runs] == ["succeeded", "succeeded", "failed"]
+    assert [one.summary for one in copy.state.compactions] == [large]
+    assert copy.state.runtime_config == source.state.runtime_config == {"tools": large}
+    assert copy.task == source.task
+    for one, other in zip(copy.call_states, source.call_states, strict=True):
+        assert (one.status, one.prompt, one.waits_for) == (
+            other.status,
+            other.prompt,
+            other.waits_for,
+        )
+        assert copy.resolved(one.arguments) == source.resolved(other.arguments)

@@ -225,7 +225,8 @@ _SECOND = itertools.count()
 
 def codex(kind: str, **payload: Any) -> dict[str, Any]:
     """A line of a rollout."""
-    stamp = f"2026-02-03T09:{next(_SECOND) % 60:02d}:00.000Z"
+    minute, second = divmod(next(_SECOND), 60)
+    stamp = f"2026-02-03T{9 + minute // 60:02d}:{minute % 60:02d}:{second:02d}.000Z"
     return {"timestamp": stamp, "type": kind, "payload": payload}
 
 
