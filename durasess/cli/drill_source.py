@@ -64,7 +64,7 @@ def input_lines(path: str) -> list[bytes]:
 
 
 def value_of(line: bytes) -> Any:
-    """The JSON value of a line; the line as a string when it is none, or none that can be kept."""
+    """The JSON value of a line; the line as a string when it is not JSON, or cannot be kept."""
     try:
         value = codec.decode(line)
         Drafting().prepared(Draft("line", value))

@@ -138,7 +138,7 @@ def _between(found: Inspected, first: int, last: int) -> Iterator[tuple[Scan, Re
 
 
 def _vanished(source: salvage.Reading) -> list[str]:
-    """What could not be opened, mostly since a writer pruned it in this moment."""
+    """What could not be opened, mostly because a writer pruned it meanwhile."""
     return [str(one) for one in source.found.damage if one.rule == salvage.UNREADABLE]
 
 

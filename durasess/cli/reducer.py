@@ -35,7 +35,7 @@ class Reducer(msgspec.Struct, frozen=True):
 
     def stored(self, version: int, raw: bytes, *, seq: int) -> Any:
         """The state in a snapshot: of the type of the initial one, when that is a typed struct,
-        else plain values. LineError when it is none."""
+        else plain values. LineError when it does not fit."""
         start = self.start()
         return state.decode(raw, type(start) if isinstance(start, msgspec.Struct) else Any)
 

@@ -47,7 +47,7 @@ class SessionFolding:
         return self.reducer.initial()
 
     def stored(self, version: int, raw: bytes, *, seq: int) -> SessionState:
-        """A snapshot's state; UnusableError when it is none of a session. Other JSON objects decode
+        """A snapshot's state; UnusableError when it is not a session's. Other JSON objects decode
         as one too: then it does not say its seq."""
         try:
             stored: SessionState = fold.stored_state(msgspec.Raw(raw), version, self._fold)
@@ -130,7 +130,7 @@ def newest(found: Inspected, folding: SessionFolding, step: Step) -> Newest:
 
 
 def state_of(disk: files.Files, found: Verified) -> SessionState | None:
-    """The state of a session whose bytes are sound; None when it is none of the session layer, or
+    """The state of a session whose bytes are sound; None when it is not of the session layer, or
     has no event yet. UnusableError when it cannot be computed."""
     looked = described(disk, found)
     if found.first_seq > found.last_seq or not is_session(looked):

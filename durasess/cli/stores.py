@@ -137,7 +137,7 @@ def not_there(path: str) -> SessionNotFoundError:
 
 
 def is_session(path: str) -> bool:
-    """Whether a directory holds any file that only a session has; False for what is none."""
+    """Whether a directory holds a file that only a session has; False for no directory."""
     try:
         names = os.listdir(path)
     except (FileNotFoundError, NotADirectoryError):

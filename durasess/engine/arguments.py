@@ -28,7 +28,7 @@ def check_arguments(
 
 
 def checked_step(preallocate: int) -> int:
-    """ValueError for a step that is none."""
+    """The step, or ValueError when files cannot grow by it."""
     if preallocate not in range(0, MAX_PREALLOCATE + 1, SECTOR):
         raise ValueError(
             f"preallocate is a multiple of {SECTOR} up to {MAX_PREALLOCATE} bytes, "

@@ -100,7 +100,7 @@ class Blobs:
         return name in self._put
 
     def discard(self, name: str) -> bool:
-        """Remove a blob that nothing names; False when somebody put it here in this moment."""
+        """Remove a blob that nothing names; False when somebody put it here meanwhile."""
         return self._remove(name, name)
 
     def sweep(self) -> None:
@@ -217,7 +217,7 @@ def check(disk: files.Files, directory: str, named: Mapping[str, int]) -> list[D
         try:
             reason = _problem(publishing.read_whole(disk, path), name)
         except FileNotFoundError:
-            # A prune took it in this moment.
+            # A prune took it meanwhile.
             continue
         seq = missing.pop(name, None)
         if reason is not None:

@@ -98,7 +98,7 @@ def encoded(value: Any) -> tuple[bytes, bool]:
 
 
 def on_one_line(data: bytes) -> bytes:
-    """JSON without ends of lines that are none in JSON. A look for one byte takes no time."""
+    """JSON without ends of lines that only some readers know. A look for one byte takes no time."""
     if 0xE2 in data and _SEPARATOR.search(data):
         data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
     if 0xC2 in data and 0x85 in data:
@@ -125,7 +125,7 @@ def _second(seconds: int) -> str:
 
 
 def decode(data: bytes) -> Any:
-    """Any JSON value; LineError when it is none. Numbers beyond a double are refused, not inf."""
+    """Any JSON value; LineError for other bytes. Numbers beyond a double are refused, not inf."""
     try:
         return _DECODE(data)
     except _UNDECODABLE:
@@ -321,7 +321,7 @@ def hexed(crc: int) -> str:
 
 
 def unhexed(text: Any) -> int:
-    """A written chain value; LineError when it is none."""
+    """A written chain value; LineError when the text is not one."""
     if not isinstance(text, str) or _HEX.fullmatch(text) is None:
         raise LineError("json", f"expected eight hex digits, found {text!r}")
     return int(text, 16)

@@ -285,7 +285,7 @@ class Engine(Handle):
                         seq = published.seq
                         yield event_of(published.line, published.version, self._options.fold)
                 if not self._closed and self._options.mode != "own":
-                    # Closed in this moment: what was durable before is still to come.
+                    # Closed meanwhile: what was durable until then is still to come.
                     with contextlib.suppress(SessionClosedError):
                         self.refresh()
 

@@ -76,7 +76,7 @@ def event_of(line: bytes, version: int, fold: Fold) -> Event:
 
 def events_of(batch: list[Record]) -> Iterator[Event]:
     """The events of checked lines, some decoded at once, which takes a third less time. LineError
-    in the place of one that is none."""
+    in the place of a line that is no event."""
     for first in range(0, len(batch), _AT_ONCE):
         records = batch[first : first + _AT_ONCE]
         for record, event in zip(records, _decoded(records), strict=True):
@@ -90,7 +90,7 @@ def _decoded(records: list[Record]) -> Iterable[Event]:
     if len(lines) > 1 and sum(map(len, lines)) <= _MOST_AT_ONCE:
         with contextlib.suppress(LineError):
             found = codec.events(b"\n".join([*lines, b""]))
-            # Of a line with two objects it makes two events; alone, that line is none.
+            # It makes two events of a line with two objects; by itself, such a line is refused.
             if len(found) == len(lines):
                 return found
     return map(codec.event, lines)

@@ -96,7 +96,7 @@ class Handle:
             problem = self._last_snapshot(writer)
             self._until_idle(Work(writer.finish, lambda _: writer.release()))
         except SessionClosedError:
-            # Another thread closed it in this moment.
+            # Another thread closed it meanwhile.
             problem = None
         except BaseException:
             self._after_failed_close(writer)

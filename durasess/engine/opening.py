@@ -143,7 +143,7 @@ def _create_if_missing(options: Options) -> bool:
             token=options.token(),
         )
     except SessionExistsError:
-        # Another process made it in this moment; it may be ours in the next.
+        # Another process made it meanwhile; it may be ours in the next.
         return False
     return True
 

@@ -58,8 +58,8 @@ class Reply:
         return Call(call_id, name, arguments, (*line.masked, *paths))
 
     def _arguments(self, given: Any) -> tuple[Any, list[str]]:
-        """An object; a text that is none stays as it is. What was a text is an object now, whose
-        keys may name a credential."""
+        """An object; a text that is not JSON of one stays as it is. What was a text is an object
+        now, whose keys may name a credential."""
         if isinstance(given, dict):
             return given, []
         if not isinstance(given, str):

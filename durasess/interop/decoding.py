@@ -97,7 +97,7 @@ class Decoding:
 
     def decoded(self, text: str) -> tuple[Any, list[str]]:
         """What a JSON text inside a line stands for, without its secrets, and where they were;
-        LineError when it is none."""
+        LineError when it is not JSON."""
         data = text.encode("utf-8", "surrogatepass")
         value = codec.decode(data)
         if data.count(b"{") + data.count(b"[") >= FLAT:

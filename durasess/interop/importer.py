@@ -128,7 +128,7 @@ class Lines(Protocol):
 
     def decoded(self, text: str) -> tuple[Any, list[str]]:
         """What a JSON text on a line stands for, without its secrets, and where they were;
-        LineError when it is none."""
+        LineError when it is not JSON."""
 
 
 class Importer(Protocol):

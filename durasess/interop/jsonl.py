@@ -84,7 +84,7 @@ def _line(value: dict[str, Any]) -> str:
 
 
 def check_head(item: dict[str, Any]) -> int:
-    """The schema version that the first line names. EventRejectedError when it is none of this
+    """The schema version that the first line names. EventRejectedError when it is not one of this
     format, FormatVersionError when it is of a newer version."""
     if item.get("format") != FORMAT:
         raise EventRejectedError(
@@ -106,7 +106,7 @@ def check_head(item: dict[str, Any]) -> int:
 
 
 def event_of(item: dict[str, Any], number: int, version: int) -> Event:
-    """The event of a line, migrated from a schema version. EventRejectedError when it is none."""
+    """The event of a line, migrated from a schema version. EventRejectedError when it has none."""
     try:
         event = msgspec.convert(item, Event)
     except msgspec.ValidationError as error:

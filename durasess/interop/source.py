@@ -295,5 +295,5 @@ def _open(disk: Files, path: str) -> tuple[int, str]:
     try:
         return disk.open(path), path
     except FileNotFoundError:
-        # Its owner may have compressed it in this moment.
+        # Its owner may have compressed it meanwhile.
         return disk.open(path + ".zst"), path + ".zst"

@@ -71,7 +71,7 @@ def as_json(value: Any) -> str:
 
 
 def seconds(ts: str) -> float | None:
-    """Seconds since 1970 of an event's time; None when it is none."""
+    """Seconds since 1970 of an event's time; None for a text that is no time."""
     try:
         return datetime.datetime.fromisoformat(ts).timestamp()
     except (ValueError, OverflowError):
@@ -80,7 +80,7 @@ def seconds(ts: str) -> float | None:
 
 def foreign_time(value: Any) -> str:
     """A time of another program, a text or a count of milliseconds since 1970, as RFC 3339 in UTC;
-    "" when it is none."""
+    "" for a text that is no time."""
     try:
         if isinstance(value, str):
             found = datetime.datetime.fromisoformat(value)

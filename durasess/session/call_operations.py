@@ -62,7 +62,7 @@ def start(
         try:
             return (yield from begin(core, call.key if call is not None else "", one))
         except EventRejectedError:
-            # Of calls with the same id, somebody else began this one in this moment.
+            # Of calls with the same id, somebody else began this one meanwhile.
             other = _find(core.state, call_id, ("pending",))
             if call is None or other is None or other.key == call.key:
                 raise

@@ -106,7 +106,7 @@ def as_text(value: Any) -> str:
 
 
 def read_json(text: str) -> Any:
-    """The clean value of a JSON text; the text itself where it is none, or nests deeper than a
+    """The clean value of a JSON text; the text itself where it is not JSON, or nests deeper than a
     record may."""
     try:
         value = json.loads(text)

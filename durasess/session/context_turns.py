@@ -198,7 +198,7 @@ def _unknown(key: str, seq: int) -> ToolState:
 
 
 def _object(arguments: Any) -> dict[str, Any]:
-    """Arguments are an object everywhere: a JSON text of one is read, what is none is `_raw`."""
+    """Arguments are an object everywhere: a JSON text of one is read, all else is `_raw`."""
     if arguments is None or arguments == "":
         return {}
     found = read_json(arguments) if isinstance(arguments, str) else arguments

@@ -292,7 +292,7 @@ TYPE_OF = {data: name for name, data in TYPES.items()}
 
 
 def read(type: str, data: Any) -> EventData:
-    """The data of a known type, leniently: numbers may be texts. ValueError when it is none."""
+    """The data of a known type, leniently: numbers may be texts. ValueError when it cannot be."""
     try:
         return msgspec.convert(data, TYPES[type], strict=False)
     except (msgspec.ValidationError, UnicodeError) as error:

@@ -52,7 +52,7 @@ def start_once(
         try:
             return (yield from begin(core, key, draft(data, run_id=run_id, call_id=key)))
         except EventRejectedError:
-            # Somebody else began it in this moment, or it is refused for what it is.
+            # Somebody else began it meanwhile, or it is refused for what it is.
             if core.state.tool_states.get(key) == call:
                 raise
 

@@ -25,7 +25,7 @@ def start(
     core: Core, request: Any, *, run_id: str | None, resumes: str, code_version: str
 ) -> Operation[str]:
     """Begin a run; returns its id. What a worker left that died in its run is settled first. A
-    number that another process took in this moment gives way to the next.
+    number that another process took meanwhile gives way to the next.
 
     Raises WorkspaceNotFoundError when the session's workspace is not there.
     """
@@ -213,7 +213,7 @@ def _unstarted(call: ToolState, reason: str) -> Draft:
 
 def record_usage(core: Core, run_id: str, reported: Any, *, counter: str) -> Operation[Receipt]:
     """Deltas; with the name of a `counter`, what it reports is cumulative and the deltas are made
-    from where it stood before. Where somebody else reported it in this moment, they are made anew.
+    from where it stood before. Where somebody else reported it meanwhile, they are made anew.
     """
     given = usage.normalized(reported)
     while True:

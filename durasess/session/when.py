@@ -10,7 +10,7 @@ from durasess.engine.types import Event
 from durasess.session.events import TYPES
 
 LONGEST = 40
-"""Characters of a time; a longer text is none."""
+"""Characters of a time; a longer text is not taken for one."""
 
 TALK = frozenset(
     [
@@ -28,7 +28,7 @@ def told(data: Any) -> str:
 
 
 def normalised(at: str) -> str:
-    """A time as the log writes its own, UTC where it has no zone; "" for what is none."""
+    """A time as the log writes its own, UTC where it has no zone; "" for what is no time."""
     try:
         found = datetime.datetime.fromisoformat(at) if at else None
         if found is None:

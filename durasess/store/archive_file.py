@@ -70,7 +70,7 @@ class _DiskFile(io.RawIOBase):
 
 def write(disk: Files, directory: str, target: str) -> list[str]:
     """Pack the files of a session directory into the new file `target`, durably; the names in the
-    directory that are none of a session's and were left out. StorageError, also when `target` is
+    directory that are not a session's and were left out. StorageError, also when `target` is
     there."""
     if publishing.exists(disk, target):
         raise StorageError(
@@ -139,8 +139,8 @@ def _write_members(disk: Files, fd: int, directory: str, members: list[str]) -> 
 class Packed:
     """A packed session, open for reading: `session_id` is the one it had. Use it in a `with` block.
 
-    Raises SessionNotFoundError for a file that is none, CorruptionError for one with bad bytes or
-    names that no session has, StorageError. Nothing is written before every name was looked at.
+    Raises SessionNotFoundError for any other file, CorruptionError for one with bad bytes or names
+    that no session has, StorageError. Nothing is written before every name was looked at.
     """
 
     def __init__(self, disk: Files, path: str) -> None:

@@ -69,7 +69,7 @@ def first_events(
 
 
 def begin(session: Session, first: Callable[[], list[events.EventData]]) -> bool:
-    """Say what a session is; False when somebody else who shares it said so in this moment. A
+    """Say what a session is; False when somebody else who shares it said so meanwhile. A
     session that cannot be begun is closed."""
     try:
         session.begin(first())

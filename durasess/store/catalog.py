@@ -113,7 +113,7 @@ class Catalog:
 
     def find(self, text: str) -> str:
         """The id of the one session that `text` means: an id, the beginning of one, a title or a
-        part of one. SessionNotFoundError when it is none or several, which are named then."""
+        part of one. SessionNotFoundError when no session fits, or several, which are named then."""
         return lookup.find(self._disk, self.path, text)
 
     def lineage(self, session_id: str) -> Lineage:

@@ -136,7 +136,7 @@ def _permissions(path: str, inside: list[str] | None) -> Iterator[Finding]:
         try:
             found = os.lstat(place)
         except OSError:
-            # Gone in this moment.
+            # Gone meanwhile.
             continue
         if not stat.S_ISLNK(found.st_mode) and found.st_mode & 0o077:
             mode = f"{stat.S_IMODE(found.st_mode):04o}"

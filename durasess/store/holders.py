@@ -126,7 +126,7 @@ def _workers(disk: files.Files, directory: str) -> list[WorkerLook]:
     try:
         seen = workers.look(disk, directory)
     except (OSError, StorageError):
-        # Locks do not work here, or the folder is none.
+        # Locks do not work here, or that is no folder.
         return []
     return [WorkerLook(one.worker_id, one.alive, one.holder) for one in seen]
 

@@ -56,7 +56,7 @@ def _update_one(index: Index, disk: Files, row: Row) -> str:
     if known is not None and known[0] == mark:
         return ""
     with reading.opened(row.path) as engine, index.writing():
-        # Again: another process may have done it in this moment.
+        # Again: another process may have done it meanwhile.
         known = _known(index, row)
         if known is not None and not _is_same_log(engine, known[1], known[2]):
             _forget(index, row.session_id)

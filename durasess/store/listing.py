@@ -144,7 +144,7 @@ def _tree_page(
     placed = families.ordered(members, descending=descending)
     end = None if limit is None else offset + limit
     again = ((listed_of(disk, root, one.session_id), one.depth) for one in placed[offset:end])
-    # One that is gone in this moment is gone from the list.
+    # One that is gone meanwhile is gone from the list.
     return [
         one._replace(row=msgspec.structs.replace(one.row, depth=depth))
         for one, depth in again
@@ -227,7 +227,7 @@ def _has_label(row: Row, label: str) -> bool:
 
 
 def moment(text: str | datetime.datetime | None) -> datetime.datetime | None:
-    """A time as a datetime with its zone, UTC where it has none; None when it is none."""
+    """A time as a datetime with its zone, UTC where it has none; None when it is no time."""
     if text is None or text == "":
         return None
     try:

@@ -137,7 +137,7 @@ def _published(disk: Files, root: str, built: str, session_id: str, *, now: int,
                 return staging.publish(disk, built, root)
             return _copied(disk, root, built, session_id, now=now, token=token)
         except SessionExistsError:
-            # Somebody made it in this moment.
+            # Somebody made it meanwhile.
             session_id = _free_id(disk, root, paths.base(built))
     raise SessionExistsError(
         f"{root}: every id that was tried for {session_id} is taken. Try again.", path=root

@@ -92,7 +92,7 @@ def session_ids(disk: Files, root: str) -> list[str]:
 
 
 def row_of(disk: Files, root: str, session_id: str) -> Row | None:
-    """The row of one session; None for a name that is none of a session."""
+    """The row of one session; None for a name that is not a session's."""
     found = listed_of(disk, root, session_id)
     return None if found is None else found.row
 
@@ -154,7 +154,7 @@ def _without_meta(disk: Files, path: str, session_id: str) -> Row | None:
     try:
         names = disk.listdir(path)
     except OSError:
-        # Gone in this moment, or a broken link.
+        # Gone meanwhile, or a broken link.
         return None
     kinds = {paths.parse(name).kind for name in names}
     if not kinds & {"segment", "snapshot", "previous", "owner", "lock"}:
@@ -237,7 +237,7 @@ def _fitting(summary: Any) -> _Shown:
 
 
 def size_of(disk: Files, path: str) -> int:
-    """Bytes of all files of a session; links and what is gone in this moment count nothing."""
+    """Bytes of all files of a session; links and what is gone meanwhile count nothing."""
     total = 0
     waiting = [path]
     while waiting:

@@ -202,7 +202,7 @@ class Store(Catalog):
             try:
                 return self.create(session_id, mode=mode, **options)
             except SessionExistsError:
-                # Somebody made it in this moment.
+                # Somebody made it meanwhile.
                 return self._opened(session_id, mode, at_least=None, made_with=options)
 
     def open_async(
