@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,15 @@ def test_every_invariant_names_a_test_that_is_there() -> None:
     for name, tests in rows:
         for path in re.findall(r"`(tests/[\w/.]+)`", tests):
             assert (ROOT / path).exists(), f"{name} names {path}"
+
+
+@pytest.mark.parametrize("layer", ["engine", "session", "store", "interop"])
+def test_architecture_names_every_module_of_a_layer_and_no_other(layer: str) -> None:
+    table = ARCHITECTURE.split(f"\n**{layer}**")[1].split("\n**")[0]
+    named = set(re.findall(r"`(\w+\*?)`", table.split("|", 1)[1]))
+    there = {path.stem for path in (ROOT / "durasess" / layer).glob("*.py")} - {"__init__"}
+    assert [one for one in sorted(there) if not any(fnmatch(one, name) for name in named)] == []
+    assert [name for name in sorted(named) if not any(fnmatch(one, name) for one in there)] == []
 
 
 def test_every_decision_has_its_parts() -> None:
