@@ -6,6 +6,7 @@ What is expected is put down here by hand or taken from the bytes as they were m
 reader. The bytes of version 1 are fixed: a run must not change a file that is committed.
 """
 
+import inspect
 import json
 import shutil
 import sys
@@ -206,7 +207,9 @@ def make(target: Path) -> None:
         result = case(session)
         shutil.rmtree(target / name, ignore_errors=True)
         session.write(target / name)
-        text = json.dumps({"about": case.__doc__} | result, indent=1) + "\n"
+        # Python 3.13 cuts the indentation off by itself, those before it do not.
+        about = inspect.cleandoc(case.__doc__ or "")
+        text = json.dumps({"about": about} | result, indent=1) + "\n"
         (target / name / "expected.json").write_text(text, encoding="ascii", newline="\n")
 
 
