@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dis
 import faulthandler
 import functools
 import gc
@@ -26,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -36,7 +35,9 @@ from durasess.engine import engine as engine_module
 from durasess.engine.commit import Ticket
 from durasess.engine.files import RealFiles
 from durasess.engine.scheduler import ThreadScheduler
+from tests.support import striking
 from tests.support.agreement import assert_readers_agree
+from tests.support.striking import Struck
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 200
@@ -389,63 +390,12 @@ def test_interrupted_close_can_be_called_again_and_lets_go(tmp_path: Path) -> No
 
 # -- at every point of the caller's own code ------------------------------------------------
 
-_CHECKS_SIGNALS = frozenset(
-    ["CALL", "CALL_FUNCTION_EX", "RESUME", "JUMP_BACKWARD", "CALL_KW", "CALL_FUNCTION"]
-)
-"""Behind these the interpreter looks for signals, so this is where Ctrl-C can strike."""
-
-_FILES = frozenset([engine_module.__file__, commit.__file__, scheduler.__file__])
-
-
-class Strike:
-    """Raises KeyboardInterrupt at the nth point of the main thread's code in engine, commit and
-    scheduler."""
-
-    def __init__(self, nth: int) -> None:
-        self.left = nth
-        self.where = ""
-
-    def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if frame.f_code.co_filename not in _FILES:
-            return None
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
-        before = {"at": "RESUME"}
-
-        def local(frame: FrameType, event: str, argument: Any) -> Any:
-            if event == "opcode":
-                last = before["at"]
-                before["at"] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-                if last in _CHECKS_SIGNALS:
-                    self.left -= 1
-                    if self.left == 0:
-                        self.where = f"{frame.f_code.co_name} line {frame.f_lineno}"
-                        raise KeyboardInterrupt
-            return local
-
-        return local
-
-
-class Struck(NamedTuple):
-    """How a struck call ended: `where` is empty when it has fewer points than that."""
-
-    result: Any
-    interrupted: bool
-    where: str
+FILES = (engine_module.__file__, commit.__file__, scheduler.__file__)
 
 
 def struck(nth: int, call: Callable[[], Any]) -> Struck:
-    """The call with an interruption at its nth point."""
-    strike = Strike(nth)
-    previous = sys.gettrace()
-    sys.settrace(strike)
-    try:
-        result = call()
-    except KeyboardInterrupt:
-        return Struck(None, True, strike.where)
-    finally:
-        sys.settrace(previous)
-    return Struck(result, False, strike.where)
+    """The call with an interruption at its nth point in engine, commit and scheduler."""
+    return striking.struck(nth, call, files=FILES)
 
 
 def threads_left(before: frozenset[threading.Thread] = frozenset()) -> bool:

@@ -32,16 +32,15 @@ class Struck(NamedTuple):
 
 
 class _Strike:
-    def __init__(self, nth: int, *, anywhere: bool) -> None:
+    def __init__(self, nth: int, *, anywhere: bool, files: tuple[str, ...]) -> None:
         self.where = ""
         self._left = nth
         self._anywhere = anywhere
+        self._files = files
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(PACKAGE):
+        if not frame.f_code.co_filename.startswith(self._files):
             return None
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
         last = "RESUME"
 
         def local(frame: FrameType, event: str, argument: Any) -> Any:
@@ -52,6 +51,10 @@ class _Strike:
                     self._pass(frame)
             return local
 
+        # Python 3.13 shows opcodes of a frame only once it has a trace function.
+        frame.f_trace = local
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
         return local
 
     def _pass(self, frame: FrameType) -> None:
@@ -62,10 +65,19 @@ class _Strike:
             raise KeyboardInterrupt
 
 
-def struck(nth: int, call: Callable[[], Any], *, anywhere: bool = False) -> Struck:
-    """The call with an interruption at its nth point."""
-    strike = _Strike(nth, anywhere=anywhere)
+def struck(
+    nth: int,
+    call: Callable[[], Any],
+    *,
+    anywhere: bool = False,
+    files: tuple[str, ...] = (PACKAGE,),
+) -> Struck:
+    """The call with an interruption at its nth point in code whose path begins like one of
+    `files`."""
+    strike = _Strike(nth, anywhere=anywhere, files=files)
     previous = sys.gettrace()
+    # Python 3.12 shows opcodes only if some frame had asked for them when tracing began.
+    sys._getframe().f_trace_opcodes = True
     sys.settrace(strike)
     try:
         result = call()
