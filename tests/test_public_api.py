@@ -89,18 +89,8 @@ LATER = {
     "import durasess": ("typing", "importlib"),
     "import durasess; durasess.Engine, durasess.Store": (
         *("msgspec", "zstandard", "atexit", "base64", "dataclasses", "datetime", "decimal"),
-        *(
-            "enum",
-            "errno",
-            "gc",
-            "hashlib",
-            "heapq",
-            "json",
-            "logging",
-            "ntpath",
-            "queue",
-            "signal",
-        ),
+        *("enum", "errno", "gc", "hashlib", "heapq", "json", "logging", "math", "ntpath"),
+        *("queue", "signal"),
         *("threading", "traceback", "unicodedata", "weakref", "zlib"),
     ),
 }
