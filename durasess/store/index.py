@@ -100,13 +100,18 @@ def path_of(root: str) -> str:
 @contextlib.contextmanager
 def opened(disk: Files, root: str) -> Iterator[Index]:
     """The index for reading and writing, made when it is missing, emptied when another version
-    made it. IndexUnusable when it cannot be used."""
-    path = path_of(root)
+    made it; of a store that is not there yet an empty one, in memory. IndexUnusable when it cannot
+    be used."""
+    path = place = path_of(root)
     try:
-        with contextlib.suppress(FileExistsError):
+        try:
             # So that it is for this user alone, as all of a store.
             disk.close(disk.create(path))
-        connection = sqlite3.connect(path, timeout=TIMEOUT_S, isolation_level=None)
+        except FileExistsError:
+            pass
+        except FileNotFoundError:
+            place = ":memory:"
+        connection = sqlite3.connect(place, timeout=TIMEOUT_S, isolation_level=None)
     except (OSError, sqlite3.Error) as error:
         raise _unusable(path, error) from error
     try:

@@ -172,6 +172,14 @@ def test_text_that_means_several_sessions_names_them(
     assert "may be 2 sessions" in said and "first-1 (login bug)" in said
 
 
+@pytest.mark.parametrize("verb", [["list"], ["runs"], ["runs", "--by", "day"], ["search", "x"]])
+def test_default_store_that_is_not_there_yet_is_empty(
+    verb: list[str], store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed(capsys, *verb)
+    assert not Path(store.path, "..", "absent").exists()
+
+
 def test_verify_without_a_session_is_of_the_whole_store(
     store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

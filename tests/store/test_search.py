@@ -50,6 +50,15 @@ def no_full_text(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+def test_store_that_is_not_there_yet_has_no_runs_and_no_hits(tmp_path: Path) -> None:
+    store = Store(tmp_path / "new")
+    assert len(store.list()) == len(store.runs()) == len(store.statistics("day")) == 0
+    found = store.search("x")
+    assert not found.hits and not any("not used" in note for note in found.notes)
+    assert store.rebuild_index().sessions == 0
+    assert not (tmp_path / "new").exists()
+
+
 QUERIES = {
     "wörld": [("a1", 4, "user")],
     "WÖRLD fix": [("a1", 4, "user")],
