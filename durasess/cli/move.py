@@ -21,7 +21,7 @@ def add_to(verbs: options.Verbs) -> None:
         more="The project itself is not touched: move it first. Without --apply it only says\n"
         "which sessions. Exit status: 0 done or dry run, 2 usage, 3 not readable, or one\n"
         "was left.",
-        example="durasess move ~/old/project ~/new/project --apply",
+        example="durasess move ~/old/project ~/new/project --store ~/.myagent/sessions --apply",
     )
     parser.add_argument("old", metavar="OLD", help="where the project was")
     parser.add_argument("new", metavar="DIR", help="where it is now")
@@ -34,11 +34,11 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
     store = stores.existing(chosen)
     moved = store.move_workspace(chosen.old, chosen.new, dry_run=not chosen.apply)
     report = {"applied": chosen.apply, "sessions": [options.fields(one) for one in moved]}
-    output.report(report, lambda: _blocks(moved, chosen.apply))
+    output.report(report, lambda: _blocks(store.path, moved, chosen.apply))
     return UNREADABLE if any(one.problem for one in moved) else SOUND
 
 
-def _blocks(moved: tuple[Moved, ...], applied: bool) -> Iterator[Block]:
+def _blocks(store: str, moved: tuple[Moved, ...], applied: bool) -> Iterator[Block]:
     if moved:
         columns = (Column("session"), Column("was in"), Column("is in"), Column("left, because"))
         rows = [
@@ -46,8 +46,9 @@ def _blocks(moved: tuple[Moved, ...], applied: bool) -> Iterator[Block]:
             for one in moved
         ]
         yield Table("", columns, rows)
-    note = "" if applied else "nothing was changed; --apply does it"
-    yield Facts("", [Fact("in all", count(len(moved), "session"), note)])
+    note = "" if applied or not moved else "nothing was changed; --apply does it"
+    in_all = Fact("in all", count(len(moved), "session"), note)
+    yield Facts("", [Fact("store", store), in_all])
 
 
 def _tone(one: Moved) -> Tone:

@@ -129,6 +129,10 @@ def test_move_is_a_dry_run_unless_told(tmp_path: Path, capsys: pytest.CaptureFix
         assert len(report(capsys, *move)["sessions"]) == 1
     assert main([*move, "--apply"]) == 0
     assert row(store, "a1").workspace == str(new)
+    capsys.readouterr()
+    assert main(move) == 0
+    said = capsys.readouterr().out
+    assert store.path in said and "0 sessions" in said and "--apply" not in said
     assert main(["move", str(old), str(tmp_path / "absent"), "--store", store.path]) == 3
 
 
