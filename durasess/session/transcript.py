@@ -19,7 +19,7 @@ from durasess.engine.types import Event
 from durasess.session.pairing import CALL_EVENTS, call_place, find_call
 from durasess.session.reducer import Reducer
 from durasess.session.residency import is_hidden
-from durasess.session.state import ANSWERABLE_CALLS, Chunk, Message, SessionState, ToolState
+from durasess.session.state import ANSWERABLE_CALLS, Chunk, Message, Run, SessionState, ToolState
 
 Events = Callable[[int], Iterator[Event]]
 """`events(after)`: the log behind a seq."""
@@ -33,9 +33,10 @@ LATEST_RESULT = 4000
 _MOST_CALLS = 1000
 """Of a pruned reply, of which nothing is known."""
 
-_SAID = frozenset(
-    ["run_started", "user_message", "assistant_message", "message_delta", "run_finished"]
-)
+_SAID = frozenset(["run_started", "user_message", "assistant_message", "message_delta"])
+
+_TOLD = _SAID | CALL_EVENTS | {"run_finished"}
+"""What messages are made of; a reply that was cut off becomes one when its run ends."""
 
 
 def older_chunks(events: Events, state: SessionState, reducer: Reducer) -> Iterator[Chunk]:
@@ -137,12 +138,19 @@ def _leaving(
     away: set[str] = set()
     for event in events:
         is_away = event.seq < since or is_hidden(hidden, event.seq)
+        if event.type == "rewound":
+            # It takes back what was said in pieces until then.
+            before = replace(before, partial=None)
+            continue
         if event.type in _SAID and is_away:
             if event.type == "assistant_message":
                 before = _with_calls(before, reducer.apply(SessionState(seq=1), event), away)
+            before = _in_pieces(before, event, reducer)
             continue
-        if event.type not in _SAID and event.type not in CALL_EVENTS:
+        if event.type not in _TOLD:
             continue
+        if event.type == "run_finished":
+            before = _in_run(before, event)
         key = _call_of(before, event) if away else ""
         if key in away and is_away:
             # Its result was taken back with it: it ends the call and is no message.
@@ -165,6 +173,24 @@ def _with_calls(state: SessionState, asked: SessionState, away: set[str]) -> Ses
     """The state with calls whose message is not told; their keys go into `away`."""
     away.update(asked.tool_states)
     return replace(state, tool_states={**state.tool_states, **asked.tool_states})
+
+
+def _in_pieces(state: SessionState, event: Event, reducer: Reducer) -> SessionState:
+    """What an event that is not told means for a reply in pieces that is: one more, or its end."""
+    if state.partial is None or event.seq < state.partial.seq:
+        # A reply that asked long ago is read again where its calls are told of.
+        return state
+    if event.type == "message_delta" and state.partial.run_id == (event.run_id or ""):
+        return reducer.apply(state, event)
+    return replace(state, partial=None) if event.type == "assistant_message" else state
+
+
+def _in_run(state: SessionState, event: Event) -> SessionState:
+    """The state with the run that an event ends: it may have begun before what is read here, or in
+    what is not told."""
+    if state.open_run is not None or state.partial is None:
+        return state
+    return replace(state, runs=[Run(event.run_id or "", state.partial.seq, event.ts)])
 
 
 def _call_of(state: SessionState, event: Event) -> str:

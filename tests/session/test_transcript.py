@@ -221,6 +221,55 @@ def test_result_whose_call_was_pruned_with_its_summary_is_news_all_the_same():
     assert (late.seq, late.role) == (9, "user") and "of seq 3]" in str(late.content)
 
 
+def streamed(seed, *, rewinds_within=False):
+    """Runs whose replies come in pieces, whole or cut off, and rewinds to anywhere between them;
+    with `rewinds_within` also while a run is open, as imported logs may have it."""
+    chance = random.Random(seed)
+    said = [("session_created", {})]
+    run = ""
+    for number in range(60):
+        what = chance.choice(["run", "piece", "piece", "piece", "reply", "end", "user", "rewind"])
+        if what == "run" and not run:
+            run = f"r{number}"
+            said.append(("run_started", {"request": f"q{number}"}, run))
+        elif what == "piece" and run:
+            said.append(("message_delta", {"text": f"p{number} "}, run))
+        elif what == "reply" and run:
+            said.append(("assistant_message", {"content": f"a{number}"}, run))
+        elif what == "end" and run:
+            said.append(("run_finished", {"status": "failed"}, run))
+            run = ""
+        elif what == "user":
+            said.append(("user_message", {"content": f"u{number}"}, run))
+        elif what == "rewind" and (rewinds_within or not run):
+            said.append(("rewound", {"to": chance.randint(max(1, len(said) - 12), len(said))}))
+    return numbered(*said)
+
+
+@pytest.mark.parametrize("within", [False, True], ids=["between", "within"])
+@pytest.mark.parametrize("resident", [4, 200])
+def test_rewind_into_the_middle_of_a_streamed_reply_leaves_what_the_state_has(resident, within):
+    """The pieces before the cut stood in the history as a reply of their own, and a reply that
+    was cut off was told without its last pieces."""
+    for seed in range(150):
+        log = streamed(seed, rewinds_within=within)
+        unbounded = told(fold(log, Reducer(resident_messages=10**6)).messages)
+        assert by_place(whole(log, resident)) == unbounded, seed
+        assert by_place(live(log, resident)) == unbounded, seed
+
+
+def test_reply_that_was_cut_off_is_told_though_its_run_began_before_what_is_read(monkeypatch):
+    monkeypatch.setattr("durasess.session.transcript.FIRST_CHUNK", 6)
+    said = [("session_created", {}), ("run_started", {"request": "q"}, "r1")]
+    said += [("assistant_message", {"content": f"a{n}"}, "r1") for n in range(20)]
+    said += [("user_message", {"content": "hurry"}, "r1"), ("message_delta", {"text": "I"}, "r1")]
+    said += [("run_finished", {"status": "interrupted"}, "r1")]
+    said += [("user_message", {"content": f"u{n}"}) for n in range(6)]
+    log = numbered(*said)
+    for resident in (4, 200):
+        assert told(live(log, resident)) == told(fold(log, Reducer()).messages)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_chance_history_is_the_unbounded_fold(tmp_path, seed):
     driver = Driver(store_at(tmp_path, resident_messages=4), seed)
