@@ -28,8 +28,8 @@ class Withdrawn(TimeoutError):
 
 
 class Ticket:
-    """Work handed over and its outcome: exactly one of the committer and a caller that gives up
-    claims it, and only a claimed one is settled."""
+    """Work that was handed over, and its outcome. Either the committer claims it, to do it, or its
+    caller, to withdraw it; the committer settles what it claimed."""
 
     __slots__ = ("_claimed", "_settled", "error", "future", "is_settled", "result", "work")
 
@@ -114,8 +114,8 @@ class Ticket:
 
 
 class Work:
-    """The work of a ticket that must not be left undone where a writer gets no turn to write.
-    Work that does not need one is done all the same; else `without_turn(error)` is called."""
+    """Work that says what happens where a writer gets no turn. With `needs_turn=False` it is done
+    all the same; else `without_turn(error)` is called in its place."""
 
     def __init__(
         self,

@@ -57,7 +57,7 @@ class Feeds:
 
     @property
     def are_followed(self) -> bool:
-        """Whether anybody has a queue. One that opens meanwhile reads from disk first."""
+        """Whether anybody has a queue. Whoever opens one meanwhile reads from disk first."""
         return bool(self._feeds)
 
     def open(self) -> Feed:

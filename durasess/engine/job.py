@@ -1,4 +1,4 @@
-"""Something on its way beside the commits, and how whoever waits for it learns that it ended."""
+"""Work in a thread beside the commits, and how those who wait for it learn that it ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from durasess.engine.commit import Ticket, Work
 from durasess.engine.scheduler import Scheduler
 
 _LOOK_S = 0.5
-"""How often who waits looks whether the job is still there."""
+"""Seconds between two looks of those who wait whether the job is still there."""
 
 _ATTEMPTS = 3
 
@@ -20,7 +20,8 @@ Finish = Callable[[Any, Any, BaseException | None], None]
 
 
 class Job:
-    """Work of a thread of its own, which `finish` ends in the committer: that settles `ticket`."""
+    """Work in a thread of its own. What came of it goes to `finish`, which the committer calls and
+    which settles `ticket`."""
 
     def __init__(self, scheduler: Scheduler, finish: Finish) -> None:
         self.ticket = JobTicket(self.see_to_it)
@@ -31,7 +32,7 @@ class Job:
         self._run: weakref.ref[Callable[[], None]] | None = None
 
     def start(self, make: Callable[[], Any]) -> None:
-        """Run `make` beside the committer; what it returns or raises is for `finish`."""
+        """Run `make` in another thread; `finish` gets what it returns or raises."""
 
         def run() -> None:
             try:
@@ -44,8 +45,8 @@ class Job:
         self._scheduler.background(run)
 
     def watch(self) -> None:
-        """Nobody waits for it any more, so nobody would look after it: the end of its thread, also
-        one before its first step, hands it back by itself."""
+        """For a job that nobody waits for any more, so that nobody would notice when it is lost:
+        the end of its thread, even one before its first step, hands it back."""
         run = None if self._run is None else self._run()
         if run is None:
             self._tell_if_lost()
@@ -53,8 +54,8 @@ class Job:
             self._run = weakref.ref(run, lambda gone: self._tell_if_lost())
 
     def is_lost(self) -> bool:
-        """Whether it ended without a word, so that nothing touches its file any more: its thread
-        is gone, or the committer had no memory to hear it."""
+        """Whether it ended and the committer does not know, so that nothing touches its file any
+        more: its thread is gone, or there was no memory to say so."""
         if self.ticket.is_settled:
             return False
         if self.handed_back is not None:
@@ -74,7 +75,7 @@ class Job:
         _insist(self.see_to_it)
 
     def see_to_it(self) -> None:
-        """In the thread of who waits, or where the job's own ended: hand back what is lost."""
+        """Hand the job back if it is lost. Called by those who wait, or when its thread ended."""
         if self.is_lost():
             self._hand_back(None, died())
 
@@ -90,7 +91,7 @@ class Job:
 
 
 def _insist(do: Callable[[], None]) -> None:
-    """Where memory is short for a moment, whoever closes would wait for this for ever."""
+    """Try again where memory is short for a moment: a close would wait for this for ever."""
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(MemoryError):
             do()
@@ -103,8 +104,8 @@ def died() -> BaseException:
 
 
 class JobTicket(Ticket):
-    """The ticket of a job. Who waits for it looks after the job, by calling `see_to_it` again and
-    again: from a thread that died nothing comes."""
+    """The ticket of a job. Those who wait for it call `see_to_it` again and again, because a thread
+    that died tells nobody."""
 
     __slots__ = ("see_to_it",)
 
@@ -117,7 +118,7 @@ class JobTicket(Ticket):
     def wait(
         self, submit: Callable[[Ticket], None] | None = None, timeout: float | None = None
     ) -> Any:
-        """As that of a ticket."""
+        """As `Ticket.wait`; there is nothing to hand over."""
         return super().wait(self._until_settled)
 
     def _until_settled(self, ticket: Ticket) -> None:

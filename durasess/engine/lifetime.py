@@ -11,7 +11,7 @@ from typing import Protocol
 _LOGGER = logging.getLogger("durasess")
 
 
-class Handle(Protocol):
+class LiveHandle(Protocol):
     """What this module needs of an open engine."""
 
     path: str
@@ -23,15 +23,15 @@ class Handle(Protocol):
         """Close copies of descriptors only."""
 
 
-_LIVE: weakref.WeakSet[Handle] = weakref.WeakSet()
+_LIVE: weakref.WeakSet[LiveHandle] = weakref.WeakSet()
 
 
-def add(handle: Handle) -> None:
+def add(handle: LiveHandle) -> None:
     """Watch over a handle that was opened for writing."""
     _LIVE.add(handle)
 
 
-def discard(handle: Handle) -> None:
+def discard(handle: LiveHandle) -> None:
     """It is closed."""
     _LIVE.discard(handle)
 

@@ -8,9 +8,10 @@ quarantine/                   bytes that recovery or repair set aside
 workers/                      one locked file for each live writer that shares the session
 blobs/<hash>                  large values, named by what they hash to
 <name>.tmp                    a file being published
+snapshot.json.zst.<id>.tmp    a snapshot being published by a worker
+blobs/<hash>.<id>.tmp         a blob being published
 events.jsonl.zst.tmp          a segment being compressed, whichever it is
-snapshot.json.zst.<id>.tmp    the same, for a worker
-blobs/<hash>.<id>.tmp         the same, for a blob
+import.tmp                    what an import sets aside; it has no name while it is used
 """
 
 from __future__ import annotations

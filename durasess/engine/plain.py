@@ -23,9 +23,9 @@ Batch = list[Record]
 
 
 class Run:
-    """Reads on in `source` from byte `at`, where the log is at `place`; `ahead` was read already,
-    with byte `begin` of it standing there. When `batches` is exhausted, `ahead` is what was read
-    behind the last of them."""
+    """Reads whole batches of `source` from byte `at`, where the log is at `place`. `ahead` was
+    read before: its bytes from `begin` on stand at `at`. When `batches` is exhausted, `ahead` is
+    what was read behind the last of them."""
 
     def __init__(
         self, disk: files.Files, source: Source, at: int, place: Place, ahead: bytes, begin: int = 0

@@ -9,7 +9,7 @@ from durasess.engine import files
 
 
 def create_fresh(disk: files.Files, path: str) -> int:
-    """A new file at a name that only this writer uses; a leftover of a crash gives way."""
+    """A new file at a name that only this writer uses; what a crash left there is removed."""
     try:
         return disk.create(path)
     except FileExistsError:
@@ -50,7 +50,7 @@ def discard(disk: files.Files, path: str) -> None:
 
 
 def give_back(disk: files.Files, *descriptors: int) -> None:
-    """Close them while an error is on its way: one of close would stand in for it."""
+    """Close descriptors while an error is being raised, which one of closing must not replace."""
     for fd in descriptors:
         try:
             disk.close(fd)
@@ -59,8 +59,8 @@ def give_back(disk: files.Files, *descriptors: int) -> None:
 
 
 def give_back_the_last(disk: files.Files, fd: int) -> None:
-    """The same of a descriptor that nobody else knows any more: memory that is short for a moment
-    would leave it open for ever."""
+    """The same for a descriptor that nobody else has any more. Tried again where memory is short
+    for a moment, since else the file would stay open for ever."""
     try:
         give_back(disk, fd)
     except MemoryError:
