@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from durasess.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests/conformance/golden/v1"
@@ -73,3 +79,12 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(*arguments), capture_output=True, text=True, env=environment(), check=False
     )
+
+
+def inspect(capsys: pytest.CaptureFixture[str], path: Path, *more: str) -> dict[str, Any]:
+    """The report of `--json`; nothing may be said on stderr."""
+    main(["inspect", str(path), "--json", *more])
+    said = capsys.readouterr()
+    assert said.err == ""
+    report: dict[str, Any] = json.loads(said.out)
+    return report

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from durasess.errors import SessionClosedError
 from durasess.session.session import Session
 from durasess.store.store import Store
 from tests.cli import sessions
+from tests.cli.sessions import inspect
 from tests.cli.test_inspect import tree
 
 KEY = "sk-" + "0123456789abcdefghij"
@@ -61,15 +61,6 @@ def killed(tmp_path: Path) -> Path:
     session.compact("The login bug was fixed.")
     crash(session, "deploy it", "deploy", "read_log")
     return tmp_path / "sessions/s1"
-
-
-def inspect(capsys: pytest.CaptureFixture[str], path: Path, *more: str) -> dict[str, Any]:
-    """The report of `--json`; nothing may be said on stderr."""
-    main(["inspect", str(path), "--json", *more])
-    said = capsys.readouterr()
-    assert said.err == ""
-    report: dict[str, Any] = json.loads(said.out)
-    return report
 
 
 def statuses(session: dict[str, Any]) -> dict[str, str]:

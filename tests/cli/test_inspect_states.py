@@ -12,6 +12,7 @@ import pytest
 from durasess import Engine, Event
 from durasess.cli.main import main
 from tests.cli import sessions
+from tests.cli.sessions import inspect
 
 REDUCER = """
 import msgspec
@@ -67,15 +68,6 @@ def session(tmp_path: Path) -> Path:
                 engine.snapshot()
         engine.abandon()
     return path
-
-
-def inspect(capsys: pytest.CaptureFixture[str], path: Path, *more: str) -> dict[str, Any]:
-    """The report of `--json`; nothing may be said on stderr."""
-    main(["inspect", str(path), "--json", *more])
-    said = capsys.readouterr()
-    assert said.err == ""
-    report: dict[str, Any] = json.loads(said.out)
-    return report
 
 
 def refused(capsys: pytest.CaptureFixture[str], path: Path, *more: str) -> str:

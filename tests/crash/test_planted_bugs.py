@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 from unittest import mock
@@ -31,7 +31,7 @@ from durasess.errors import DurasessError
 from tests.support.crash_driver import SESSION, STORE, Driver, PlanFailure, parse_plan
 from tests.support.crash_variants import hoisted, skipping, traced
 from tests.support.explorer import Explorer
-from tests.support.planting import planted
+from tests.support.planting import around, planted
 from tests.support.sim_files import Op, SimFiles, Tree
 
 Patch = Callable[[], AbstractContextManager[Any]]
@@ -86,13 +86,6 @@ class EverySecondSyncFiles(LateSyncFiles):
 # Code that does things in another order, or not at all
 
 
-@contextlib.contextmanager
-def _around(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
-    """`owner.name` replaced by `make(original)`."""
-    with mock.patch.object(owner, name, make(getattr(owner, name))):
-        yield
-
-
 def _meta_before_segment() -> AbstractContextManager[None]:
     def make(original: Any) -> Any:
         def make_room(self: Writer) -> None:
@@ -104,7 +97,7 @@ def _meta_before_segment() -> AbstractContextManager[None]:
 
         return make_room
 
-    return _around(Writer, "_make_room", make)
+    return around(Writer, "_make_room", make)
 
 
 def _baseline_before_snapshot() -> AbstractContextManager[None]:
@@ -116,7 +109,7 @@ def _baseline_before_snapshot() -> AbstractContextManager[None]:
 
         return swap
 
-    return _around(Snapshotter, "_swap", make)
+    return around(Snapshotter, "_swap", make)
 
 
 def _prune_before_snapshot() -> AbstractContextManager[None]:
@@ -127,7 +120,7 @@ def _prune_before_snapshot() -> AbstractContextManager[None]:
 
         return swap
 
-    return _around(Snapshotter, "_swap", make)
+    return around(Snapshotter, "_swap", make)
 
 
 def _prune_while_newest_is_unpublished() -> AbstractContextManager[None]:
@@ -191,14 +184,14 @@ def _reader_counts_unterminated_lines() -> AbstractContextManager[None]:
 
         return recover
 
-    return _around(recovery, "recover", make)
+    return around(recovery, "recover", make)
 
 
 def _every_line_is_a_batch() -> AbstractContextManager[None]:
     def make(original: Any) -> Any:
         return lambda line: codec.Head(original(line).seq, None)
 
-    return _around(codec, "head", make)
+    return around(codec, "head", make)
 
 
 def _short_write_stays() -> AbstractContextManager[Any]:
@@ -224,7 +217,7 @@ def _reader_tidies_up() -> AbstractContextManager[None]:
 
         return recover
 
-    return _around(recovery, "recover", make)
+    return around(recovery, "recover", make)
 
 
 def _filler_is_read() -> AbstractContextManager[Any]:
@@ -260,7 +253,7 @@ def _filler_is_forgotten_in_the_size() -> AbstractContextManager[None]:
 
         return write
 
-    return _around(Log, "write", make)
+    return around(Log, "write", make)
 
 
 def _size_is_not_looked_at() -> AbstractContextManager[Any]:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest import mock
 
 import msgspec
 import pytest
@@ -23,7 +22,7 @@ from durasess.engine.shared_log import SharedLog
 from durasess.engine.together import Together
 from durasess.engine.writer import Writer
 from tests.support.interleave import Baton, Process, Threads
-from tests.support.planting import planted
+from tests.support.planting import around, planted
 from tests.support.sharing_cases import tasks
 from tests.support.sharing_explorer import (
     Explorer,
@@ -95,13 +94,6 @@ class Bug(NamedTuple):
     cut_every: int = 0
 
 
-@contextlib.contextmanager
-def _around(owner: Any, name: str, make: Callable[[Any], Any]) -> Iterator[None]:
-    """`owner.name` replaced by `make(original)`."""
-    with mock.patch.object(owner, name, make(getattr(owner, name))):
-        yield
-
-
 def _lock_is_not_taken() -> AbstractContextManager[None]:
     def make(original: Any) -> Any:
         def locked(disk: Any, fd: int, path: str, **how: Any) -> bool:
@@ -109,7 +101,7 @@ def _lock_is_not_taken() -> AbstractContextManager[None]:
 
         return locked
 
-    return _around(lock, "locked", make)
+    return around(lock, "locked", make)
 
 
 @contextlib.contextmanager
@@ -131,7 +123,7 @@ def _before_the_sync(give_up: Callable[[Together], None]) -> Iterator[None]:
 
         return sync
 
-    with _around(Together, "begin", begin), _around(SharedLog, "sync", sync):
+    with around(Together, "begin", begin), around(SharedLog, "sync", sync):
         yield
 
 
@@ -152,7 +144,7 @@ def _turn_is_not_announced() -> AbstractContextManager[None]:
 
         return write_anchor
 
-    return _around(Together, "_write_anchor", make)
+    return around(Together, "_write_anchor", make)
 
 
 def _phase_is_ignored() -> AbstractContextManager[None]:
@@ -163,7 +155,7 @@ def _phase_is_ignored() -> AbstractContextManager[None]:
 
         return anchor_in
 
-    return _around(lock, "anchor_in", make)
+    return around(lock, "anchor_in", make)
 
 
 def _failed_sync_is_not_told() -> AbstractContextManager[Any]:
@@ -230,7 +222,7 @@ def _with_blind_eyes(patch: Callable[[], AbstractContextManager[Any]]) -> Iterat
 
         return blind
 
-    with _around(SharedLog, "ends_as_told", ends_as_told), patch():
+    with around(SharedLog, "ends_as_told", ends_as_told), patch():
         yield
 
 

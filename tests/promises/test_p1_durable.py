@@ -7,6 +7,7 @@ import pytest
 
 from durasess.engine.log import Log
 from tests.faults.tails import in_small_steps, with_and_without_filler
+from tests.support.planting import unsynced
 from tests.support.power_cuts import problems
 from tests.support.sessions import open_session, state_of
 
@@ -23,13 +24,6 @@ def test_p1_acknowledged_events_survive_snapshots_and_restarts(preallocate):
 
 
 def test_p1_has_teeth_acknowledging_before_the_sync_loses_events(monkeypatch):
-    def unsynced(log):
-        if log._unsynced is not None:
-            size, log.place, events = log._unsynced
-            log._unsynced = None
-            log.offset += size
-            log._events += events
-
     monkeypatch.setattr(Log, "sync", unsynced)
     assert any("were acknowledged" in problem for problem in problems([1, 1]))
 

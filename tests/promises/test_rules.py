@@ -25,6 +25,7 @@ from durasess.engine import codec, files, lock, snapshot, survey
 from durasess.engine.log import Log
 from durasess.engine.types import FILLER, PREALLOCATE
 from tests.faults.tails import end_of_lines, with_and_without_filler, write_on
+from tests.support.planting import unsynced
 from tests.support.power_cuts import problems
 from tests.support.sessions import (
     SIM_PATH,
@@ -110,13 +111,6 @@ def test_r1_acknowledgement_comes_after_the_sync(disk):
 
 
 def test_r1_has_teeth(disk, monkeypatch):
-    def unsynced(log):
-        if log._unsynced is not None:
-            size, log.place, events = log._unsynced
-            log._unsynced = None
-            log.offset += size
-            log._events += events
-
     monkeypatch.setattr(Log, "sync", unsynced)
     busy(disk)
     assert breaks_r1(disk)

@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
+from durasess.engine.log import Log
+
 _ANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -23,3 +25,19 @@ def planted(owner: Any, name: str, bug: Callable[..., Any]) -> AbstractContextMa
     ]
     assert takes_all or same, f"{name}{tuple(original)} is replaced by one of {tuple(given)}"
     return mock.patch.object(owner, name, bug)
+
+
+def around(
+    owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]
+) -> AbstractContextManager[Any]:
+    """`owner.name` is what `make` makes of the original."""
+    return mock.patch.object(owner, name, make(getattr(owner, name)))
+
+
+def unsynced(log: Log) -> None:
+    """As `Log.sync`, without the sync."""
+    if log._unsynced is not None:
+        size, log.place, events = log._unsynced
+        log._unsynced = None
+        log.offset += size
+        log._events += events

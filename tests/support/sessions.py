@@ -13,10 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from durasess import Engine, Event
 from durasess.engine import codec, survey
 from durasess.engine.files import RealFiles
 from durasess.engine.scheduler import InlineScheduler
+from durasess.engine.types import LineError
 from tests.support.sim_files import SimFiles
 
 STORE = "/store"
@@ -69,6 +72,12 @@ def sim_disk() -> SimFiles:
 def open_sim(files: Any, **options: Any) -> Engine:
     """The session on a disk in memory, in the calling thread."""
     return open_inline(SIM_PATH, files=files, **options)
+
+
+def join(files: Any, **options: Any) -> Engine:
+    """One of several writers of the session on a simulated disk; takes no snapshot unasked."""
+    options.setdefault("snapshot_every", 10**9)
+    return open_sim(files, mode="shared", **options)
 
 
 def append_all(engine: Engine, count: int, *, first: int = 1) -> None:
@@ -260,3 +269,20 @@ def outcome_of(work: Callable[[], Any]) -> Any:
     thread.join(PATIENCE_S)
     assert not thread.is_alive(), "it hangs"
     return box[0]
+
+
+def refused(call: Callable[..., Any], *arguments: Any) -> LineError:
+    """The error with which a call refuses bytes."""
+    with pytest.raises(LineError) as caught:
+        call(*arguments)
+    return caught.value
+
+
+@contextlib.contextmanager
+def umask(mask: int) -> Iterator[None]:
+    """This process makes files with this mask."""
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)

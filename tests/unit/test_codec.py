@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from durasess.engine import codec
 from durasess.engine.codec import Head
-from durasess.engine.types import Event, LineError
+from durasess.engine.types import Event
 from tests.support.lines import START, TS, UNHURRIED, body, flips, json_values, line, texts
+from tests.support.sessions import refused
 
 PREFIX = b'{"seq":1,"ts":"2026-01-01T00:00:00.000000Z"'
 CHAINS = st.integers(0, 2**32 - 1)
@@ -23,12 +24,6 @@ CHAINS = st.integers(0, 2**32 - 1)
 class Counter(msgspec.Struct):
     count: int
     tags: list[Any] = []
-
-
-def refused(call: Any, *arguments: Any) -> LineError:
-    with pytest.raises(LineError) as caught:
-        call(*arguments)
-    return caught.value
 
 
 def event_text(members: bytes) -> bytes:

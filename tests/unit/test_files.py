@@ -16,6 +16,7 @@ import pytest
 
 from durasess.engine import files
 from durasess.engine.files import RealFiles
+from tests.support.sessions import umask
 
 disk = RealFiles()
 
@@ -24,15 +25,6 @@ disk = RealFiles()
 def path(tmp_path: Path) -> str:
     """A name in an empty directory."""
     return str(tmp_path / "f")
-
-
-@contextmanager
-def umask(mask: int) -> Iterator[None]:
-    before = os.umask(mask)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from tests.support.sessions import (
     SIM_PATH,
     append_all,
     claims_of,
+    join,
     make_session,
     make_snapshots,
     open_inline,
@@ -80,11 +81,6 @@ def test_baseline_of_a_snapshot_is_published_with_the_next_segment_or_at_close(t
 
 
 # refresh: several writers
-
-
-def join(files, **options):
-    options.setdefault("snapshot_every", 10**9)
-    return open_sim(files, mode="shared", **options)
 
 
 def ledger_of(engine):

@@ -28,7 +28,7 @@ from tests.support.lines import (
     flips,
     segment_path,
 )
-from tests.support.sessions import make_segments, make_session
+from tests.support.sessions import make_segments, make_session, refused
 from tests.support.sim_files import SimFiles
 
 HEADER = Header(
@@ -52,12 +52,6 @@ def header_with(**changes: Any) -> bytes:
     chain = fields["chain"]
     seed = int(chain, 16) if isinstance(chain, str) and chain.isalnum() else 0
     return codec.control_line({k: v for k, v in fields.items() if v != "-"}, seed)[:-1]
-
-
-def refused(call: Any, *arguments: Any) -> LineError:
-    with pytest.raises(LineError) as caught:
-        call(*arguments)
-    return caught.value
 
 
 def lines_of(content: bytes, start: int = 0, *, compressed: bool = False) -> list[Line]:

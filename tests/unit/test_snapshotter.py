@@ -11,6 +11,7 @@ from tests.support.sessions import (
     SIM_PATH,
     append_all,
     claims_of,
+    join,
     open_inline,
     open_sim,
     outcome_of,
@@ -309,11 +310,6 @@ def test_close_that_gets_no_thread_ends_and_seals_all_the_same(no_threads, tmp_p
 
 
 # Several writers: follow, start_again, overtaken
-
-
-def join(files, **options):
-    options.setdefault("snapshot_every", 10**9)
-    return open_sim(files, mode="shared", **options)
 
 
 def newest_seqs(files):

@@ -22,6 +22,7 @@ from tests.support.sessions import (
     SIM_PATH,
     SIM_SEGMENT,
     append_all,
+    join,
     open_sim,
     sim_disk,
 )
@@ -34,11 +35,6 @@ SECOND = f"{SIM_PATH}/events_0002.jsonl"
 @pytest.fixture
 def files():
     return sim_disk()
-
-
-def join(files, **options):
-    options.setdefault("snapshot_every", 10**9)
-    return open_sim(files, mode="shared", **options)
 
 
 def anchor_of(files):

@@ -7,9 +7,8 @@ import hashlib
 import os
 import pickle
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,6 +23,7 @@ from durasess.errors import (
 )
 from durasess.session import workspace_paths
 from durasess.session.workspace import FileContent, Workspace, same_place
+from tests.support.sessions import umask
 
 
 @pytest.fixture
@@ -54,15 +54,6 @@ def tree(root: Path) -> dict[str, bytes | None]:
 
 def mode_of(path: Path) -> int:
     return path.stat().st_mode & 0o7777
-
-
-@contextmanager
-def umask(mask: int) -> Iterator[None]:
-    before = os.umask(mask)
-    try:
-        yield
-    finally:
-        os.umask(before)
 
 
 class Faulty(RealFiles):
