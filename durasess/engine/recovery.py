@@ -149,7 +149,8 @@ def _fold_batch(found: Recovered, walk: Walk, fold: Fold, scan: Scan, batch: lis
                 event = migrated(event, version, fold)
             state = fold.step(state, event)
             events += 1
-    except DurasessError:
+    except (DurasessError, MemoryError):
+        # Memory that is short says nothing about the log, nor about `apply`.
         raise
     except LineError as error:
         path = scan.info().path

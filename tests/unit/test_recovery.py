@@ -1,6 +1,7 @@
 """Disk → state: from the newest good snapshot to the end or the first damage; changes nothing."""
 
 import errno
+from itertools import chain
 
 import msgspec
 import pytest
@@ -237,6 +238,23 @@ def test_snapshot_whose_state_has_another_shape_is_refused_and_nothing_is_change
     shaped = Fold(initial=lambda: Shape(0), apply=collect, state_type=Shape)
     with unchanged(path), pytest.raises(CorruptionError, match="cannot use its state"):
         recovered(path, fold=shaped)
+
+
+def test_memory_that_is_short_is_no_damage(tmp_path, monkeypatch):
+    path = make_session(tmp_path / "s1")
+
+    def short(*_):
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        recovered(path, fold=Fold(initial=list, apply=short))
+    # Where the events end too.
+    events_of = recovery.events_of
+    monkeypatch.setattr(
+        recovery, "events_of", lambda batch: chain(events_of(batch), map(short, "x"))
+    )
+    with pytest.raises(MemoryError):
+        recovered(path)
 
 
 def test_last_line_without_its_line_feed_that_apply_does_not_take_is_not_kept(tmp_path):
