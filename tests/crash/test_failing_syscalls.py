@@ -105,6 +105,8 @@ def calls() -> Counter[str]:
     """How many calls of each name the busiest thread makes when nothing fails."""
     attaching_strace()
     with tempfile.TemporaryDirectory() as directory:
+        # What a process asks the system once (the id of the boot) is asked before the first fork.
+        work(Path(directory, "before"))
         traced = Traced(Path(directory), ["-e", f"trace={','.join(CODES)}"])
         assert traced.said is not None and traced.said["errors"] == [], traced.said
         threads = traced.calls()
