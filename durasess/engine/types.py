@@ -13,6 +13,10 @@ FORMAT = 1
 MAX_DEPTH = 100
 """Containers inside containers in one event's data. Beyond it lie stack limits of JSON readers."""
 
+MAX_STATE_DEPTH = 200
+"""Containers inside containers in a state: jq reads 256, and how many Python reads depends on its
+version, so one could store what another cannot open."""
+
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 """Default limit of one event line. Larger values belong out of line."""
 

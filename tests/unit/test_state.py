@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 
 from durasess.engine import codec
-from durasess.engine.state import decode, encode
-from durasess.engine.types import LineError
+from durasess.engine.state import decode, encode, is_deeper
+from durasess.engine.types import MAX_STATE_DEPTH, LineError
 from durasess.errors import EventRejectedError
 from tests.support.lines import UNHURRIED, json_values
 
@@ -110,6 +110,48 @@ def cycle() -> list[Any]:
 )
 def test_state_that_cannot_be_encoded_or_read_back_is_refused(state: Any, kind: Any) -> None:
     assert state_refusal(state, kind).startswith("the state cannot be stored: ")
+
+
+def nested(levels: int, inside: Any = 1) -> Any:
+    """A value in so many lists."""
+    for _ in range(levels):
+        inside = [inside]
+    return inside
+
+
+BRACKETS = ["x", "]]}}", '"\\"]', "\\", '\\"[', "\\\\]]", "[{"]
+"""Texts: what is in them is no container."""
+
+
+@pytest.mark.parametrize("kind", [Any, Counter])
+@pytest.mark.parametrize("text", BRACKETS)
+def test_state_nested_more_deeply_than_every_reader_takes_is_refused(text: str, kind: Any) -> None:
+    """One interpreter goes on where another stops, and a snapshot must be read by both."""
+    many = [{text: text} for _ in range(MAX_STATE_DEPTH)]
+    deepest = nested(MAX_STATE_DEPTH - 2, text)
+    for inside in ([deepest, *many], [*many, deepest]):
+        for levels in (1, 2):
+            state = (
+                Counter(1, nested(levels - 1, inside))
+                if kind is Counter
+                else nested(levels, inside)
+            )
+            if levels == 1:
+                assert decode(encode(state, kind), kind) == state
+            else:
+                assert "more than 200 containers" in state_refusal(state, kind)
+
+
+@given(json_values)
+@UNHURRIED
+def test_depth_is_that_of_the_value(value: Any) -> None:
+    def depth_of(value: Any) -> int:
+        inside = value.values() if isinstance(value, dict) else value
+        return 1 + max(map(depth_of, inside), default=0) if isinstance(value, (dict, list)) else 0
+
+    data, depth = codec.encode(value), depth_of(value)
+    assert not is_deeper(data, depth)
+    assert depth == 0 or is_deeper(data, depth - 1)
 
 
 def test_typed_state_with_half_a_character_comes_back_equal() -> None:
