@@ -17,6 +17,7 @@ from durasess.cli.main import main
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 FORMAT = (ROOT / "docs/FORMAT.md").read_text(encoding="utf-8")
+PAGES = sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 CLOCK = 1_767_225_600_000_000_000
 ARCHITECTURE = (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
 
@@ -26,8 +27,9 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-def test_readme_has_an_example_that_runs_and_prints_what_it_says(tmp_path: Path) -> None:
-    examples = blocks(README, "python")
+@pytest.mark.parametrize("page", ["README.md", "docs/SESSIONS.md"])
+def test_examples_of_a_page_run_and_print_what_they_say(page: str, tmp_path: Path) -> None:
+    examples = blocks((ROOT / page).read_text(encoding="utf-8"), "python")
     assert examples
     for example in examples:
         done = subprocess.run(
@@ -40,6 +42,19 @@ def test_readme_has_an_example_that_runs_and_prints_what_it_says(tmp_path: Path)
         )
         for expected in re.findall(r"print\(.*\)\s+# (.+)", example):
             assert expected in done.stdout
+
+
+@pytest.mark.parametrize("page", ["README.md", *(f"docs/{name}" for name in PAGES)])
+def test_links_lead_to_something_that_is_there(page: str) -> None:
+    text = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text("utf-8"), flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, heading = target.partition("#")
+        place = (ROOT / page).parent / path if path else ROOT / page
+        assert place.exists(), f"{page}: {target}"
+        if heading:
+            titles = re.findall(r"^#+ (.+)$", place.read_text(encoding="utf-8"), re.MULTILINE)
+            anchors = [re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in titles]
+            assert heading in anchors, f"{page}: {target}"
 
 
 def test_readme_commands_are_the_two_of_a_fresh_machine() -> None:
