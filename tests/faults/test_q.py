@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from durasess import DurasessError
+from durasess import DurasessError, EventRejectedError
 from tests.support.sessions import (
     PATIENCE_S,
     open_inline,
@@ -233,14 +233,20 @@ def test_q7_sigterm_and_then_sigkill_leave_a_torn_tail_at_most(tmp_path, pause):
 )
 def test_call_of_the_handle_from_inside_a_hook_is_refused_not_a_deadlock(tmp_path, hook, call):
     engine = None
+    met = []
 
     def reenter(*_arguments):
         if engine is not None:
-            getattr(engine, call)(*(("t", "inner") if call == "append" else ()))
+            arguments = ("t", "inner") if call == "append" else ()
+            with pytest.raises(EventRejectedError, match="cannot use the handle") as caught:
+                getattr(engine, call)(*arguments)
+            met.append(caught.value)
 
     engine = open_session(tmp_path / "s1", **{hook: reenter})
     try:
         outcome_of(lambda: engine.append("t", 1))
         outcome_of(engine.close)
+        assert met
+        assert [event.data for event in engine.events()] == [1]
     finally:
         engine.forget()
