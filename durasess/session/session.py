@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 from durasess.engine.prune import Pruned
 from durasess.engine.receipt import Receipt
 from durasess.engine.types import Draft
-from durasess.session import bus, call_operations, events, run_operations, session_operations
+from durasess.session import call_operations, events, run_operations, session_operations
 from durasess.session.call import once
 from durasess.session.core import Core
 from durasess.session.endings import ENDS_THE_HANDLE
@@ -159,34 +159,6 @@ class Session(SessionView):
         """
         one = Draft(type, {} if data is None else data, run_id, call_id, event_id)
         return self._core.run(session_operations.emit(self._core, one, durable=durable))
-
-    def subscribe(
-        self,
-        callback: Callable[[bus.Delivery], None] | None = None,
-        *,
-        after: int | None = None,
-        types: Collection[str] | None = None,
-        run_id: str | None = None,
-        call_id: str | None = None,
-        on_error: Callable[[BaseException, bus.Delivery], None] | None = None,
-    ) -> bus.Subscription:
-        """Get each event once it is durable: to iterate over, or for a callback in a thread of its
-        own. With `after`, all events behind that seq come first.
-
-        `types`, `run_id` and `call_id` leave out what is not asked for. What the callback raises
-        goes to `on_error(error, delivery)`, or into the log, and the next event follows.
-        """
-        made = bus.subscribe(
-            self._core.engine,
-            after=after,
-            types=types,
-            run_id=run_id,
-            call_id=call_id,
-            callback=callback,
-            on_error=on_error,
-        )
-        self._subscriptions.add(made)
-        return made
 
     # -- what the session is and knows --------------------------------------------------------
 

@@ -1,17 +1,17 @@
-"""What can be seen of an open session without writing: state, calls, context, history. The same
-for threads and tasks."""
+"""What can be seen of an open session without writing: state, calls, context, history, events as
+they come. The same for threads and tasks."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from msgspec.structs import replace
 
 from durasess.engine.types import Event
 from durasess.errors import WorkspaceNotFoundError
-from durasess.session.bus import Subscription
+from durasess.session import bus
 from durasess.session.context import Context, plan
 from durasess.session.core import Core
 from durasess.session.report import SessionReport
@@ -40,7 +40,7 @@ class SessionView:
     def __init__(self, core: Core, report: SessionReport) -> None:
         self._core = core
         self._workspace: Workspace | None = None
-        self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
+        self._subscriptions: weakref.WeakSet[bus.Subscription] = weakref.WeakSet()
         self.recovery = report
 
     @property
@@ -192,6 +192,34 @@ class SessionView:
         state = self.state
         for messages, _ in history(self._core.events_left(), state, self._core.reducer):
             yield from messages
+
+    def subscribe(
+        self,
+        callback: Callable[[bus.Delivery], None] | None = None,
+        *,
+        after: int | None = None,
+        types: Collection[str] | None = None,
+        run_id: str | None = None,
+        call_id: str | None = None,
+        on_error: Callable[[BaseException, bus.Delivery], None] | None = None,
+    ) -> bus.Subscription:
+        """Get each event once it is durable: to iterate over, or for a callback in a thread of its
+        own. With `after`, all events behind that seq come first.
+
+        `types`, `run_id` and `call_id` leave out what is not asked for. What the callback raises
+        goes to `on_error(error, delivery)`, or into the log, and the next event follows.
+        """
+        made = bus.subscribe(
+            self._core.engine,
+            after=after,
+            types=types,
+            run_id=run_id,
+            call_id=call_id,
+            callback=callback,
+            on_error=on_error,
+        )
+        self._subscriptions.add(made)
+        return made
 
     def save_on_signals(self, *, limit_s: float = LIMIT_S) -> SignalWatch:
         """On SIGTERM and SIGHUP, flush and snapshot before the program ends, which may take
