@@ -1,6 +1,6 @@
 """Foreign lines beside the events that were made of them. No effects.
 
-A part of a line that stands in its event's data as it is is not kept twice: the entry says where.
+A part of a line that is in its event's data unchanged is not kept twice: the entry says where.
 """
 
 from __future__ import annotations

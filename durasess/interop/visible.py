@@ -1,4 +1,4 @@
-"""A session's values as text that shows everything in it: no character hides, none acts.
+"""A session's values as text that shows every character: those that would hide or act are escaped.
 
 For pages that people read. What a page's own language would act on is its writer's to escape.
 """

@@ -42,7 +42,7 @@ _NAMES = frozenset(
         "writes",
     ]
 )
-"""Of known events: what a session, a call, a worker or a file is found by."""
+"""Of known events: by these a session, a call, a worker or a file is found again."""
 
 T = TypeVar("T")
 

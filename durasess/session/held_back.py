@@ -1,9 +1,9 @@
 """What a streamed reply holds back: the end of what came while it may be the beginning of a secret.
 
-Pieces are a few characters long, and a key that stands in several of them has the shape of none. So
-a piece that may be the beginning of a key waits for the next ones, and what is written is masked
-whole. Most words wait for nothing. What is held back when the program is killed is lost, as what
-comes after it is; every other end of a reply has the whole text.
+Pieces are a few characters long, so a key that is spread over several would be recognised in none.
+Therefore a piece that may be the beginning of a key waits for the next ones, and what is written is
+masked whole. Most words wait for nothing. What is held back when the program is killed is lost, as
+what comes after it is; every other end of a reply has the whole text.
 """
 
 from __future__ import annotations

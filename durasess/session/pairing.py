@@ -1,4 +1,4 @@
-"""Which call an event is about: a call arms its id, what follows finds the nearest armed one.
+"""Which call an event is about: the one with its key, else the newest open one with its call id.
 
 Providers repeat ids: one constant for every call, or the same in each turn. So a call's own key
 decides where an event has it; where it has only the provider's id, the newest message that asked

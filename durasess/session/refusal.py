@@ -15,7 +15,7 @@ def refuse(what: str, next_step: str) -> NoReturn:
 
 
 def check_run(state: SessionState, draft: Draft, data: Any) -> None:
-    """What names a run is of the one that is going on."""
+    """An event that names a run must name the one that is going on."""
     run = state.open_run
     if draft.run_id is None or (run is not None and run.run_id == draft.run_id):
         return
@@ -24,14 +24,14 @@ def check_run(state: SessionState, draft: Draft, data: Any) -> None:
 
 
 def begun(run_id: str) -> str:
-    """The id of a run that has begun. What another one records would be of no run: after a kill
-    nobody would know that it was interrupted."""
+    """The id of a run, which must have begun. What it recorded before would belong to no run, and
+    after a kill nobody would know that it was interrupted."""
     return run_id or refuse(
         "the run has not begun", "use it in a with block, or begin it with start()"
     )
 
 
 def check_unstarted(is_started: bool, what: str) -> None:
-    """A run or a call is begun once; an object that began is used up."""
+    """A run or a call is begun once; for another one there is another object."""
     if is_started:
         refuse(f"this {what} has begun already", "begin another one")

@@ -1,4 +1,4 @@
-"""What waits, for the tasks of an event loop. asyncio is imported by who has one."""
+"""How tasks of an event loop wait for what blocks. asyncio is imported only where a loop runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def in_thread(function: Callable[[], T]) -> T:
-    """Do what waits in a thread; the event loop goes on."""
+    """Do in a thread what would block; the event loop goes on."""
     import asyncio
 
     return await asyncio.to_thread(function)

@@ -1,6 +1,6 @@
-"""What of a session's events can be searched: who said what, without secrets and not without end;
-and how a search looks at a text. Where texts are kept is in index.py, who looks
-through them in search.py."""
+"""What of a session's events can be searched: who said what, without secrets and up to a length;
+and how a search looks at a text. Where texts are kept is in index.py; search.py looks through
+them."""
 
 from __future__ import annotations
 
