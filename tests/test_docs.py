@@ -84,6 +84,13 @@ def test_architecture_names_every_module_of_a_layer_and_no_other(layer: str) -> 
     assert [name for name in sorted(named) if not any(fnmatch(one, name) for one in there)] == []
 
 
+def test_every_promise_and_rule_that_the_code_cites_is_in_the_architecture() -> None:
+    said = ARCHITECTURE.split("### Promises and rules")[1]
+    for path in (ROOT / "durasess").rglob("*.py"):
+        cited = re.findall(r"\b[PR]\d+\b", path.read_text(encoding="utf-8"))
+        assert set(cited) <= set(re.findall(r"\b[PR]\d+\b", said)), path
+
+
 def test_every_decision_has_its_parts() -> None:
     for path in sorted((ROOT / "docs/decisions").glob("[0-9]*.md")):
         text = path.read_text(encoding="utf-8")

@@ -95,7 +95,7 @@ LATER = {
     ),
 }
 """What may be imported by it, with what that imports itself. portalocker is imported with the first
-lock, rich by the command alone (DESIGN.md §10), asyncio by who uses it, sqlite3 by lists."""
+lock, rich by the command alone, asyncio by who uses it, sqlite3 by lists."""
 
 
 @pytest.mark.parametrize("code", LATER)

@@ -138,7 +138,7 @@ class Blobs:
                 self._has_folder = True
         except OSError:
             # What a failed sync left visible may not be on the disk, and no later sync of the same
-            # thing tells: from here on a blob is written anew (R4).
+            # thing tells: from here on a blob is written anew (R9).
             self._is_trusting = False
             raise
         self._durable.add(name)

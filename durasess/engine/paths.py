@@ -131,7 +131,7 @@ def _may_be_published(name: str) -> bool:
 
 def session_id_problem(session_id: str) -> str | None:
     """Why this is no session id, or None: an allow-list that is safe as a directory name
-    on every system (DESIGN.md §5)."""
+    on every system (FORMAT.md §1)."""
     if not isinstance(session_id, str) or _SESSION_ID.fullmatch(session_id) is None:
         return (
             "a session id is 1 to 128 characters of A-Z a-z 0-9 . _ -, the first a letter or digit"
