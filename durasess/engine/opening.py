@@ -130,7 +130,9 @@ def _create_if_missing(options: Options) -> bool:
     except FileNotFoundError:
         if not options.create:
             raise SessionNotFoundError(
-                f"there is no session at {options.directory}.", path=options.directory
+                f'there is no session at {options.directory}. Look for it with "durasess list", or '
+                "make it: Store.create and open_or_create do, and Engine.open unless create=False.",
+                path=options.directory,
             ) from None
     except OSError as error:
         raise survey.unreadable(options.directory, error) from error
