@@ -223,7 +223,8 @@ class Recovery(msgspec.Struct, kw_only=True):
     quarantined: list[str] = msgspec.field(default_factory=list)
 
     def __str__(self) -> str:
-        parts = [f"session {self.session_id}: events 1 to {self.last_seq}"]
+        events = f"events 1 to {self.last_seq}" if self.last_seq else "no events yet"
+        parts = [f"session {self.session_id}: {events}"]
         parts.append(f"snapshot at seq {self.snapshot_seq}, {self.replayed} replayed")
         if self.torn is not None:
             parts.append(f"torn tail: {self.torn.size} bytes of {self.torn.path}")

@@ -82,6 +82,11 @@ def test_clean_recovery_says_how_far_it_got() -> None:
     assert str(report) == "session s1: events 1 to 42; snapshot at seq 40, 2 replayed"
 
 
+def test_recovery_of_a_new_session_counts_no_events() -> None:
+    said = str(Recovery(session_id="s1"))
+    assert said == "session s1: no events yet; snapshot at seq 0, 0 replayed"
+
+
 def test_recovery_leaves_nothing_out_that_was_found() -> None:
     report = Recovery(session_id="s1", torn=TORN, notices=["first", "second"], damage=[damage()])
     assert str(report).split("; ")[2:] == [
