@@ -379,7 +379,7 @@ def test_printing_outside_the_command_is_found(code: str) -> None:
 )
 def test_wall_clock_outside_its_homes_is_found(code: str) -> None:
     assert rules(SESSION, code) == ["clock"]
-    assert rules("durasess/engine/commit.py", code) == ["clock"]
+    assert rules("durasess/engine/tickets.py", code) == ["clock"]
     assert rules("durasess/engine/files.py", code) == []
     assert rules(COMMAND, code) == []
 

@@ -72,7 +72,7 @@ ENGINE_LEVELS = (
     frozenset(["survey", "ahead"]),
     frozenset(["walk"]),
     frozenset(
-        ["log", "recovery", "settle", "prune", "verify", "commit", "history", "create", "lifetime"]
+        ["log", "recovery", "settle", "prune", "verify", "tickets", "history", "create", "lifetime"]
     ),
     frozenset(["scheduler"]),
     frozenset(

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from durasess.engine import codec, snapshot
-from durasess.engine.commit import Ticket
 from durasess.engine.receipt import Receipt
 from durasess.engine.records import Place
+from durasess.engine.tickets import Ticket
 from durasess.engine.types import Draft, Event
 from durasess.errors import EventRejectedError
 

@@ -14,13 +14,13 @@ from typing import Any, Self
 
 from durasess.engine import lifetime
 from durasess.engine.admission import Append
-from durasess.engine.commit import Ticket, Withdrawn, Work
 from durasess.engine.job import Job
 from durasess.engine.lock import busy_error
 from durasess.engine.opening import Opened, Options, open_for_sharing, open_for_writing
 from durasess.engine.receipt import Receipt
 from durasess.engine.recovery import Recovered
 from durasess.engine.scheduler import Scheduler
+from durasess.engine.tickets import Ticket, Withdrawn, Work
 from durasess.engine.types import Recovery
 from durasess.engine.writer import Writer, closed_error
 from durasess.errors import (

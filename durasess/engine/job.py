@@ -7,8 +7,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from durasess.engine.commit import Ticket, Work
 from durasess.engine.scheduler import Scheduler
+from durasess.engine.tickets import Ticket, Work
 
 _LOOK_S = 0.5
 """Seconds between two looks of those who wait whether the job is still there."""

@@ -8,10 +8,10 @@ no file but to read what others wrote.
 from __future__ import annotations
 
 from durasess.engine.admission import Batch, Outcome
-from durasess.engine.commit import settle_together
 from durasess.engine.live import Live
 from durasess.engine.log import Log
 from durasess.engine.receipt import Receipt
+from durasess.engine.tickets import settle_together
 from durasess.engine.turns import Turns
 from durasess.errors import DurasessError
 

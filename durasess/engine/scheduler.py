@@ -2,7 +2,7 @@
 
 There is one for each open handle: callers hand over work and wait, it runs in one place, in the
 order it was handed over. Ctrl-C in a caller's thread never reaches a commit. What is handed over is
-in commit.py, what becomes of it in writer.py.
+in tickets.py, what becomes of it in writer.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from durasess.engine.commit import Ticket
+from durasess.engine.tickets import Ticket
 
 _LOGGER = logging.getLogger("durasess")
 

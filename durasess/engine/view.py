@@ -14,12 +14,12 @@ import msgspec
 
 from durasess.engine import history, segment, survey, workers
 from durasess.engine.blobs import Blobs
-from durasess.engine.commit import Work
 from durasess.engine.feeds import Feed
 from durasess.engine.fold import event_of
 from durasess.engine.handle import Handle
 from durasess.engine.opening import Options, open_for_reading
 from durasess.engine.recovery import Recovered
+from durasess.engine.tickets import Work
 from durasess.engine.types import Damage, Event, Holder
 from durasess.engine.walk import EVERYTHING
 from durasess.engine.writer import Writer

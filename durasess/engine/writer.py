@@ -22,7 +22,6 @@ from durasess.engine.admission import (
 )
 from durasess.engine.assembly import Tenure, assemble
 from durasess.engine.blobs import Blobs
-from durasess.engine.commit import Ticket, Work, settle_together
 from durasess.engine.feeds import Feeds
 from durasess.engine.fold import Fold
 from durasess.engine.job import Job
@@ -31,6 +30,7 @@ from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered
 from durasess.engine.scheduler import Scheduler
 from durasess.engine.snapshotter import SnapshotJob
+from durasess.engine.tickets import Ticket, Work, settle_together
 from durasess.engine.types import Holder, LineError, Settings
 from durasess.errors import (
     DurasessError,

@@ -30,11 +30,11 @@ from typing import Any
 import pytest
 
 from durasess import Draft, Engine, SessionFailedError, SessionLockedError
-from durasess.engine import commit, scheduler
 from durasess.engine import engine as engine_module
-from durasess.engine.commit import Ticket
+from durasess.engine import scheduler, tickets
 from durasess.engine.files import RealFiles
 from durasess.engine.scheduler import ThreadScheduler
+from durasess.engine.tickets import Ticket
 from tests.support import striking
 from tests.support.agreement import assert_readers_agree
 from tests.support.striking import Struck
@@ -390,7 +390,7 @@ def test_interrupted_close_can_be_called_again_and_lets_go(tmp_path: Path) -> No
 
 # -- at every point of the caller's own code ------------------------------------------------
 
-FILES = (engine_module.__file__, commit.__file__, scheduler.__file__)
+FILES = (engine_module.__file__, tickets.__file__, scheduler.__file__)
 
 
 def struck(nth: int, call: Callable[[], Any]) -> Struck:

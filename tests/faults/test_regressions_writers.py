@@ -12,8 +12,8 @@ from durasess import (
 )
 from durasess.engine import paths, writer
 from durasess.engine.admission import Append
-from durasess.engine.commit import Ticket
 from durasess.engine.scheduler import InlineScheduler, ThreadScheduler
+from durasess.engine.tickets import Ticket
 from tests.support.sessions import (
     SIM_SEGMENT,
     append_all,

@@ -42,10 +42,10 @@ from unittest import mock
 from durasess.engine import engine as engine_module
 from durasess.engine import lock, paths, publishing
 from durasess.engine.admission import Append
-from durasess.engine.commit import Ticket
 from durasess.engine.engine import Engine
 from durasess.engine.receipt import Receipt
 from durasess.engine.scheduler import InlineScheduler
+from durasess.engine.tickets import Ticket
 from durasess.engine.types import Draft
 from durasess.errors import DurasessError, FencedError, SessionFailedError, StorageError
 from tests.support.crash_driver import (

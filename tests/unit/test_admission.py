@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from durasess.engine import admission, codec
 from durasess.engine.admission import Append, Prepared
-from durasess.engine.commit import Ticket
 from durasess.engine.drafting import Drafting
 from durasess.engine.receipt import Receipt
 from durasess.engine.records import Place
 from durasess.engine.snapshot import RememberedId
+from durasess.engine.tickets import Ticket
 from durasess.engine.types import Draft, Event
 from durasess.errors import EventRejectedError
 from tests.support.lines import (

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from durasess import Engine, SessionLockedError, StorageError
-from durasess.engine.commit import Ticket
 from durasess.engine.job import Job
 from durasess.engine.scheduler import InlineScheduler, ThreadScheduler
 from durasess.engine.snapshotter import Snapshotter
+from durasess.engine.tickets import Ticket
 from tests.support.sessions import open_inline, outcome_of
 
 PATIENCE = 20

@@ -3,10 +3,10 @@
 import pytest
 
 from durasess.engine.admission import Batch
-from durasess.engine.commit import Ticket
 from durasess.engine.outbox import Outbox
 from durasess.engine.receipt import Receipt
 from durasess.engine.records import Place, Record
+from durasess.engine.tickets import Ticket
 from durasess.engine.types import LineError
 from durasess.errors import SessionFailedError
 

@@ -3,8 +3,8 @@
 import threading
 
 from durasess.engine import scheduler as scheduler_module
-from durasess.engine.commit import Ticket, settle_together
 from durasess.engine.scheduler import MAX_TOGETHER, InlineScheduler, ThreadScheduler
+from durasess.engine.tickets import Ticket, settle_together
 from tests.support.sessions import PATIENCE_S, outcome_of
 
 

@@ -14,8 +14,8 @@ from durasess import (
 )
 from durasess.engine import lock, outbox
 from durasess.engine.admission import Append
-from durasess.engine.commit import Ticket, Work
 from durasess.engine.lock import COMMIT, FAILED, IDLE
+from durasess.engine.tickets import Ticket, Work
 from durasess.engine.types import Draft
 from tests.support.lines import overwritten
 from tests.support.sessions import (
@@ -184,7 +184,7 @@ def test_turn_that_the_system_refuses_is_let_go_and_the_next_one_works(files, ki
 
 def test_turn_that_is_refused_settles_every_append_in_it(files):
     from durasess.engine.admission import Append
-    from durasess.engine.commit import Ticket
+    from durasess.engine.tickets import Ticket
     from durasess.engine.types import Draft
 
     engine = join(files)

@@ -7,8 +7,8 @@ import pytest
 from durasess import Draft, EventRejectedError, FencedError, SessionFailedError, StorageError
 from durasess.engine import publishing
 from durasess.engine.admission import Append
-from durasess.engine.commit import Ticket
 from durasess.engine.scheduler import ThreadScheduler
+from durasess.engine.tickets import Ticket
 from tests.support.sessions import (
     SIM_PATH,
     SIM_SEGMENT,

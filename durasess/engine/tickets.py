@@ -1,8 +1,8 @@
-"""What callers hand over to a handle's committer, and how they wait for it: tickets and work.
+"""Tickets: the work that callers hand over to a handle's committer, and how they wait for it.
 
-A ticket is begun by the committer or withdrawn by its caller, never both: who is interrupted by
-Ctrl-C withdraws what was not begun, or learns that the outcome is unknown. Knows nothing of logs
-and files; where a committer runs is in scheduler.py.
+A ticket is begun by the committer or withdrawn by its caller, never both: a caller that Ctrl-C
+interrupts withdraws what was not begun, or learns that the outcome is unknown. Knows nothing of
+logs and files; where a committer runs is in scheduler.py, what it does in writer.py.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from durasess.engine.commit import Ticket, settle_together
 from durasess.engine.scheduler import InlineScheduler
+from durasess.engine.tickets import Ticket, settle_together
 from tests.support.sessions import PATIENCE_S, open_session, outcome_of
 
 
