@@ -83,7 +83,8 @@ def verbs_of(parser: argparse.ArgumentParser) -> Iterator[Verb]:
 def _argument(action: argparse.Action) -> Argument:
     names = action.metavar if isinstance(action.metavar, tuple) else (action.metavar or "",)
     takes: Takes = _TAKES.get(names[0], "value")
-    if action.nargs == 0:
+    # Behind an option whose value may be left out the next option can come at once.
+    if action.nargs == 0 or (action.nargs == "?" and action.option_strings):
         takes = "nothing"
     elif action.choices is not None:
         takes = "word"
@@ -199,7 +200,9 @@ def _zsh_place(place: Argument, at: int) -> str:
 
 def _zsh_value(argument: Argument) -> str:
     action = _ZSH_ACTIONS.get(argument.takes)
-    return f":{argument.name}:{action or '(' + ' '.join(argument.words) + ')'}"
+    # Without a name there would be two colons, which mean that no value need follow.
+    name = argument.name or "VALUE"
+    return f":{name}:{action or '(' + ' '.join(argument.words) + ')'}"
 
 
 _ZSH_ACTIONS: dict[Takes, str] = {

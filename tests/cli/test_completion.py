@@ -94,7 +94,14 @@ def test_bash_completes_verbs_options_words_and_paths(
     assert bash(path, "durasess verify 'my session' m") == ["my session"]
     assert bash(path, "durasess drill --input mi") == ["mine.jsonl"]
     assert bash(path, "durasess inspect --at ''") == []
+    assert bash(path, "durasess inspect a1 --context --max") == ["--max-tokens"]
     assert bash(path, "durasess completion ''") == ["bash", "fish", "zsh"]
+
+
+def test_zsh_is_told_that_a_value_must_follow(capsys: pytest.CaptureFixture[str]) -> None:
+    """Two colons would say that it need not, and that the words are its description."""
+    text = script("zsh", capsys)
+    assert "]::" not in text and "]:VALUE:(active completed archived)" in text
 
 
 def test_bash_offers_the_sessions_of_the_store(
