@@ -275,6 +275,8 @@ def _join(options: Options, lock_fd: int) -> tuple[recovery.Recovered, Tenure, H
         torn = found.report.torn is not None
         if alone or torn or anchor is None or anchor.phase != lock.IDLE:
             _settle(options, found)
+        elif found.unsealed is not None:
+            found.unsealed.remembered.take(0)
         holder = lock.whoami(codec.timestamp(options.settings.clock()))
         workers.sweep(disk, directory)
         worker = workers.register(disk, directory, options.token(), holder)

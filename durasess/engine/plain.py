@@ -19,6 +19,9 @@ AT_ONCE = 512 * 1024
 _MOST_BYTES = 8 * AT_ONCE
 """Of a line or a batch that this takes; the writer's own are smaller."""
 
+MAX_REMEMBERED = 4 * 1024 * 1024
+"""Bytes of a segment that are kept until it is settled."""
+
 Batch = list[Record]
 
 
@@ -65,6 +68,28 @@ class Run:
                 return
             batch, self._place, self._at = found.rest, found.place, base + found.end
             data, begin = b"", 0
+
+
+class Remembered:
+    """The bytes of a segment that were proven, from its first one on, kept for who reads them again
+    and compares; not where they are many."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._pieces: list[bytes | memoryview] | None = [] if wanted else None
+        self._size = 0
+
+    def add(self, piece: bytes | memoryview) -> None:
+        """What stands behind the piece before."""
+        if self._pieces is not None:
+            self._pieces.append(piece)
+            self._size += len(piece)
+            if self._size > MAX_REMEMBERED:
+                self._pieces = None
+
+    def take(self, size: int) -> bytes | None:
+        """The first `size` bytes, when that is what was kept; they are let go."""
+        pieces, self._pieces = self._pieces, None
+        return None if pieces is None or self._size != size else b"".join(pieces)
 
 
 class Found(NamedTuple):

@@ -71,7 +71,7 @@ def _recovered(
     watch = frozenset(seq for _, seq, _ in marks(claims))
     if at_least is not None:
         watch |= {at_least.seq}
-    walk = Walk(disk, claims, number=found.next_segment, start=start, watch=watch)
+    walk = Walk(disk, claims, number=found.next_segment, start=start, watch=watch, remembers=writer)
     with codec.bulk():
         _fold_log(found, walk, fold, writer)
     _describe(found, walk, start, fold.schema_version)

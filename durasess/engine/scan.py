@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from durasess.engine import codec, files, segment, torn
-from durasess.engine.plain import AT_ONCE, Run
+from durasess.engine.plain import AT_ONCE, Remembered, Run
 from durasess.engine.records import Place, Record
 from durasess.engine.segment import Header, Line, Midway, Seal, Source
 from durasess.engine.types import BLANKS, FILLER, Damage, LineError, SegmentInfo, TornTail
@@ -36,6 +36,7 @@ class Scan:
         is_last: bool,
         follows: Place | None = None,
         midway: Midway | None = None,
+        remembers: bool = False,
     ) -> None:
         self._disk = disk
         self._source = source
@@ -44,6 +45,7 @@ class Scan:
         self._follows = follows
         self._hash = codec.hasher() if midway is None else midway.digest.copy()
         self._behind = codec.hasher()
+        self.remembered = Remembered(remembers)
         self._pending: list[Record] = []
         self._gap_open = False
         self._candidate: tuple[Line, bytes] | None = None
@@ -68,6 +70,7 @@ class Scan:
             for batch, pieces in run.batches():
                 for piece in pieces:
                     self._hash.update(piece)
+                    self.remembered.add(piece)
                 self._advance(self.end + sum(map(len, pieces)), batch)
                 yield batch
             ahead = run.ahead
@@ -92,6 +95,7 @@ class Scan:
         except LineError:
             return data
         self.end = size
+        self.remembered.add(data[:size])
         return data
 
     @property

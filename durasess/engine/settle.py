@@ -80,9 +80,9 @@ def copy_forward(disk: files.Files, directory: str, unsealed: Unsealed) -> list[
 
 
 def _keep_torn(disk: files.Files, directory: str, unsealed: Unsealed, data: bytes) -> list[str]:
-    torn = data[unsealed.scan.end :].rstrip(FILLER)
     if unsealed.scan.torn is None or unsealed.kept:
         return []
+    torn = data[unsealed.scan.end :].rstrip(FILLER)
     name = paths.base(unsealed.path)
     return [quarantine.keep(disk, directory, name, torn, unsealed.scan.end)]
 
@@ -90,11 +90,15 @@ def _keep_torn(disk: files.Files, directory: str, unsealed: Unsealed, data: byte
 def _whole_batches(unsealed: Unsealed, data: bytes) -> list[bytes | memoryview]:
     """Header and whole batches, read again: the bytes that the scanner has checked."""
     content: bytes | memoryview = memoryview(data)[: unsealed.scan.end]
-    if unsealed.scan.edited:
-        content = segment.without_edits(bytes(content))
     reached = unsealed.kept[-1].crc if unsealed.kept else unsealed.scan.chain
-    checked = unsealed.scan.midway().digest.hexdigest()
-    if codec.digest(content) != checked or reached != unsealed.place.chain:
+    remembered = unsealed.scan.remembered.take(unsealed.scan.end)
+    if remembered is not None:
+        is_same = data.startswith(remembered)
+    else:
+        if unsealed.scan.edited:
+            content = segment.without_edits(bytes(content))
+        is_same = codec.digest(content) == unsealed.scan.midway().digest.hexdigest()
+    if not is_same or reached != unsealed.place.chain:
         raise _changed(unsealed)
     return [content, *_kept(unsealed)]
 

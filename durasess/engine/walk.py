@@ -22,7 +22,7 @@ class Walk:
     """Reads the log from a place to its end, segment by segment, through `Scan`.
 
     The attributes are complete when `batches` is exhausted. `watched` keeps the chain values at
-    the seqs in `watch`.
+    the seqs in `watch`; a walk that `remembers` lets the newest segment's scan do so.
     """
 
     def __init__(
@@ -33,11 +33,13 @@ class Walk:
         number: int,
         start: Place | None,
         watch: frozenset[int] = frozenset(),
+        remembers: bool = False,
     ) -> None:
         self._disk = disk
         self._claims = claims
         self._first_number = number
         self._watch = watch
+        self._remembers = remembers
         self._next_watched = min(watch, default=EVERYTHING)
         self.place = start
         self.watched: dict[int, int] = {}
@@ -96,6 +98,7 @@ class Walk:
             session_id=self._claims.session_id,
             is_last=is_last,
             follows=None if self.damage else self.place,
+            remembers=self._remembers and is_last,
         )
         for batch in scan.batches():
             self._close_gap(scan)

@@ -161,11 +161,14 @@ def scanned(
     is_last: bool = True,
     follows: Place | None = None,
     compressed: bool = False,
+    remembers: bool = False,
 ) -> Seen:
     """One pass of the scanner over a segment with these bytes."""
     disk = disk_with_segment(content, number, compressed=compressed)
     source = segment.open_source(disk, DIRECTORY, number)
-    scan = Scan(disk, source, session_id=SESSION, is_last=is_last, follows=follows)
+    scan = Scan(
+        disk, source, session_id=SESSION, is_last=is_last, follows=follows, remembers=remembers
+    )
     found = list(scan.batches())
     segment.close_source(disk, source)
     assert disk.descriptors == {}

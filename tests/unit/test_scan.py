@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from durasess.engine import codec, scan, segment, torn
+from durasess.engine import codec, plain, scan, segment, torn
 from durasess.engine.records import Place
 from durasess.engine.scan import Scan
 from durasess.errors import FormatVersionError
@@ -139,6 +139,42 @@ def test_info_says_what_was_read() -> None:
 
 def test_place_is_named_in_messages() -> None:
     assert str(Place(7, 0x0A1B)) == "seq 7 with chain value 00000a1b"
+
+
+# What is kept for who compares with it
+
+
+def remembered(content: bytes, *, remembers: bool = True) -> bytes | None:
+    found = scanned(content, remembers=remembers).scan
+    return found.remembered.take(found.end)
+
+
+def test_proven_bytes_are_given_once() -> None:
+    made = three_batches()
+    for content in (made.content, filled(made.content), made.content + b'{"seq":6,"ts":"'):
+        found = scanned(content, remembers=True).scan
+        assert found.remembered.take(made.end) == made.content
+        assert found.remembered.take(made.end) is None
+
+
+def test_proven_bytes_are_kept_only_for_who_asks() -> None:
+    assert remembered(three_batches().content, remembers=False) is None
+
+
+@pytest.mark.parametrize("index", [0, 3])
+def test_bytes_that_an_editor_changed_are_not_given(index: int) -> None:
+    made = three_batches()
+    assert remembered(BOM + made.content) is None
+    assert remembered(made.content.replace(b"\n", b"\r\n")) is None
+    assert remembered(with_line(made, index, lines_of(made)[index][:-1] + b"\r\n")) is None
+
+
+def test_many_bytes_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = three_batches()
+    monkeypatch.setattr(plain, "MAX_REMEMBERED", made.end)
+    assert remembered(made.content) == made.content
+    monkeypatch.setattr(plain, "MAX_REMEMBERED", made.end - 1)
+    assert remembered(made.content) is None
 
 
 # What an editor left
