@@ -191,6 +191,12 @@ class Cursor:
             midway=midway,
         )
         through = EVERYTHING if following or anchor is None else anchor.seq
+        has_unacknowledged = yield from self._give(scan, through)
+        return self._has_ended(scan, has_unacknowledged=has_unacknowledged)
+
+    def _give(self, scan: Scan, through: int) -> Generator[Told, None, bool]:
+        """Give the batches up to seq `through`, and those behind it too where nobody can still be
+        writing them; whether some are left that may not be acknowledged yet."""
         waiting: list[tuple[list[Record], int]] = []
         for batch in scan.batches():
             if scan.damage:
@@ -199,10 +205,14 @@ class Cursor:
                 waiting.append((batch, scan.end))
             else:
                 yield from self._take(batch, scan.end)
-        if not scan.damage and waiting and (scan.seal is not None or not self._is_open()):
-            for batch, end in waiting:
-                yield from self._take(batch, end)
-            waiting.clear()
+        if scan.damage or not waiting or (scan.seal is None and self._is_open()):
+            return bool(waiting)
+        for batch, end in waiting:
+            yield from self._take(batch, end)
+        return False
+
+    def _has_ended(self, scan: Scan, *, has_unacknowledged: bool) -> bool:
+        """Whether the segment was read to its seal. Raises what is wrong with it, once it stays."""
         if scan.damage:
             found = scan.damage[0]
             self._doubt(
@@ -214,11 +224,11 @@ class Cursor:
                 )
             )
             return False
-        if not waiting and self._given is not None and self._at.seq < self._given.seq:
+        if not has_unacknowledged and self._given is not None and self._at.seq < self._given.seq:
             self._doubt(self._fenced(self._given))
             return False
         self._doubts = ("", 0)
-        if scan.seal is None or waiting:
+        if scan.seal is None or has_unacknowledged:
             return False
         self._is_done = True
         self.close()
