@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +40,3 @@ def build_session(directory: Path, count: int, *, seed: int = 1) -> None:
         engine.append_many(batch)
     engine.flush()
     engine.abandon()
-
-
-def bytes_on_disk(directory: Path) -> int:
-    """Bytes of all files of a session."""
-    return sum(entry.stat().st_size for entry in os.scandir(directory) if entry.is_file())

@@ -130,6 +130,10 @@ def test_e8_object_that_raises_while_it_is_looked_at_costs_nothing(tmp_path):
         assert engine.append("t", 1).seq == 1
 
 
+def test_e8_mapping_whose_own_code_raises_is_stored_as_what_it_holds(tmp_path):
+    assert stored(tmp_path, {"n": HostileMapping(a=1)}) == {"n": {"a": 1}}
+
+
 def test_e10_keys_that_collide_or_are_no_strings_are_refused(tmp_path):
     refused(tmp_path, {1: "a", "1": "b"}, match="not str")
 

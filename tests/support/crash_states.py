@@ -204,11 +204,6 @@ def crash_states(
         disk.apply(op)
 
 
-def count_points(log: Sequence[Op]) -> int:
-    """How many crash points the weakest profile looks at."""
-    return 1 + sum(op.kind in BARRIERS for op in log)
-
-
 def _is_crash_point(op: Op | None, settings: Settings) -> bool:
     return op is None or settings.profile == "kill" or op.kind in BARRIERS
 
