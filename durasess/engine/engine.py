@@ -50,7 +50,7 @@ class Engine(EngineView):
 
     `state` is the state after `last_seq`, live: what was acknowledged is in it. Treat it as
     read-only, and read it where no append runs at the same time if `apply` changes it in place.
-    `recovery` tells what opening found.
+    `recovery` tells what opening found; `session_id` and `path` say which session it is.
 
     Parameters of `open`:
 

@@ -114,7 +114,7 @@ class SharedLog(Log):
                 if not self._enter_next():
                     return
                 if self._header.schema_version > self._schema_version:
-                    # Who made the segment may not have written an event yet.
+                    # Its writer may not have written an event into it yet.
                     yield self._header.schema_version, []
             scan = self._scan_on()
             for batch in scan.batches():

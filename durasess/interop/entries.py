@@ -15,7 +15,7 @@ from durasess.session.state import CallStatus, RunStatus, Usage
 MarkKind = Literal[
     "compaction", "rewind", "system", "session", "task", "child", "note", "gap", "stray", "minor"
 ]
-"""`minor` marks are for who looks for a fault: checkpoints, usage, the program's own events.
+"""`minor` marks are for people who look for a fault: checkpoints, usage, the program's own events.
 `stray` is of no call and no run that is known."""
 
 

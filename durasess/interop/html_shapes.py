@@ -29,7 +29,7 @@ RUNS: dict[str, Look] = {
     "running": Look("open", "not ended"),
 }
 TROUBLE = frozenset(["bad", "unknown", "wait", "off", "cut", "stop"])
-"""What somebody looks for who looks for a fault."""
+"""What people look for who look for a fault."""
 
 SHAPES: dict[str, str] = {
     "good": '<circle cx="8" cy="8" r="7"/><path class="in" d="M4.5 8.2l2.4 2.5 4.6-5.2"/>',

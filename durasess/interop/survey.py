@@ -32,7 +32,7 @@ POINTS = 1200
 _RESIDENT = 40
 
 _FOUND_LATER = frozenset(["tool_recovery", "run_finished", "child_finished"])
-"""What may be written long after it happened: by who found it out."""
+"""What may be written long after it happened, by whoever found it out."""
 
 
 def look(session: SessionView, masker: Masker) -> Overview:

@@ -31,7 +31,7 @@ def run_ending(error: BaseException | None) -> tuple[RunStatus, str, str]:
 
 
 def is_cancellation(error: BaseException) -> bool:
-    """Whether a task was cancelled. Who never imported asyncio has no tasks."""
+    """Whether a task was cancelled. A program that never imported asyncio has no tasks."""
     asyncio = sys.modules.get("asyncio")
     return asyncio is not None and isinstance(error, asyncio.CancelledError)
 
