@@ -133,6 +133,11 @@ class Work:
         return self._do()
 
 
+def needs_turn(ticket: Ticket) -> bool:
+    """Whether its work is done in a writer's turn only."""
+    return not isinstance(ticket.work, Work) or ticket.work.needs_turn
+
+
 def settle_together(tickets: Sequence[tuple[Ticket, Any, BaseException | None]]) -> None:
     """Settle many tickets; coroutines of one loop are woken by one call into it."""
     loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[Any]]] = {}

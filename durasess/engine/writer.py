@@ -12,14 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from durasess.engine import codec, files, lock, paths, prune
-from durasess.engine.admission import (
-    Admitted,
-    Append,
-    Prepared,
-    admit,
-    encode_batch,
-    receipts,
-)
+from durasess.engine.admission import Admitted, Append, Prepared, admit, encode_batch, receipts
 from durasess.engine.assembly import Tenure, assemble
 from durasess.engine.blobs import Blobs
 from durasess.engine.feeds import Feeds
@@ -30,7 +23,7 @@ from durasess.engine.records import Place
 from durasess.engine.recovery import Recovered
 from durasess.engine.scheduler import Scheduler
 from durasess.engine.snapshotter import SnapshotJob
-from durasess.engine.tickets import Ticket, Work, settle_together
+from durasess.engine.tickets import Ticket, Work, needs_turn, settle_together
 from durasess.engine.types import Holder, LineError, Settings
 from durasess.errors import (
     DurasessError,
@@ -104,11 +97,28 @@ class Writer:
         """Who is told of each event."""
         return self._live.feeds
 
+    @property
+    def snapshot_seq(self) -> int:
+        """The seq that the newest snapshot is of."""
+        return self._snapshots.seq
+
+    @property
+    def newest_segment(self) -> int:
+        """The number of the newest segment, 0 before the first."""
+        return self._log.number
+
+    @property
+    def is_released(self) -> bool:
+        """Whether every descriptor is given back."""
+        return self._closed
+
+    # -- tickets, in this writer's turn ---------------------------------------------------
+
     def run(self, tickets: Sequence[Ticket]) -> None:
         """Do the work of these tickets, in order, in one turn; a caller may withdraw its ticket as
         long as the turn has not begun."""
         is_over = self._closed or self.failure is not None
-        if is_over or not self._turns.answers_at_end or not any(map(_needs_turn, tickets)):
+        if is_over or not self._turns.answers_at_end or not any(map(needs_turn, tickets)):
             self._work(tickets)
             return
         try:
@@ -182,14 +192,6 @@ class Writer:
             self.failure = error
             raise
 
-    def _answer(self) -> None:
-        """Behind the turn: what takes time and needs no lock, then the answers."""
-        try:
-            if self.failure is None:
-                self._is_caught_up()
-        finally:
-            self._outbox.answer(self.failure)
-
     def _is_caught_up(self) -> bool:
         """Whether those who wait can be answered; whatever stops it ends the handle."""
         try:
@@ -200,14 +202,13 @@ class Writer:
                 raise
         return self.failure is None
 
-    def look(self) -> bool:
-        """Take over what other writers appended, without a turn; False when that takes one."""
-        self.check_usable()
+    def _answer(self) -> None:
+        """Behind the turn: what takes time and needs no lock, then the answers."""
         try:
-            return self._turns.look()
-        except DurasessError as error:
-            self.failure = error
-            raise
+            if self.failure is None:
+                self._is_caught_up()
+        finally:
+            self._outbox.answer(self.failure)
 
     def _work(self, tickets: Sequence[Ticket], *, in_turn: bool = False) -> None:
         together: list[Ticket] = []
@@ -284,6 +285,8 @@ class Writer:
             )
             self.failure.__cause__ = error
 
+    # -- a commit -------------------------------------------------------------------------
+
     def _commit(self, tickets: list[Ticket]) -> list[Ticket]:
         """Commit the tickets as one batch and settle all of them; returns the empty rest."""
         if self._settings.validate is not None or any([one.work.event_ids for one in tickets]):
@@ -356,6 +359,17 @@ class Writer:
                 self._snapshots.postpone()
                 self._note(f"no snapshot at seq {self.place.seq}: {error}")
 
+    # -- what else is done to the session -------------------------------------------------
+
+    def look(self) -> bool:
+        """Take over what other writers appended, without a turn; False when that takes one."""
+        self.check_usable()
+        try:
+            return self._turns.look()
+        except DurasessError as error:
+            self.failure = error
+            raise
+
     def begin_snapshot(self) -> SnapshotJob | None:
         """Start one, or the one under way, or None when nothing happened since the last."""
         if self.failure is not None or self._closed:
@@ -379,16 +393,6 @@ class Writer:
         self.check_usable()
         self.check_owner()
         self._ledger.publish_if_changed(self.state, self.place)
-
-    @property
-    def snapshot_seq(self) -> int:
-        """The seq that the newest snapshot is of."""
-        return self._snapshots.seq
-
-    @property
-    def newest_segment(self) -> int:
-        """The number of the newest segment, 0 before the first."""
-        return self._log.number
 
     def rotate(self) -> None:
         """Seal the active segment, if there is one."""
@@ -417,15 +421,6 @@ class Writer:
         if self.failure is not None:
             raise self.failure
 
-    @property
-    def is_released(self) -> bool:
-        """Whether every descriptor is given back."""
-        return self._closed
-
-    def set_closing(self, closing: bool) -> None:
-        """While a close waits for a snapshot, nothing more is taken; an interrupted close ends."""
-        self._closing = closing
-
     def check_owner(self) -> None:
         """FencedError when `owner` is not the file that is locked here: somebody removed it, and
         another writer may have the session."""
@@ -440,6 +435,12 @@ class Writer:
         if self.failure is not None:
             raise self.failure
         self.check_owner()
+
+    # -- the end --------------------------------------------------------------------------
+
+    def set_closing(self, closing: bool) -> None:
+        """While a close waits for a snapshot, nothing more is taken; an interrupted close ends."""
+        self._closing = closing
 
     def finish(self) -> Job | None:
         """Seal, tell meta, let go of everything; a failed handle only lets go.
@@ -500,10 +501,6 @@ class Writer:
 
     def _now(self) -> str:
         return codec.timestamp(self._settings.clock())
-
-
-def _needs_turn(ticket: Ticket) -> bool:
-    return not isinstance(ticket.work, Work) or ticket.work.needs_turn
 
 
 def closed_error(directory: str) -> SessionClosedError:
