@@ -71,6 +71,7 @@ ENGINE_LEVELS = (
     frozenset(["scan"]),
     frozenset(["survey", "ahead"]),
     frozenset(["walk"]),
+    frozenset(["reached"]),
     frozenset(
         ["log", "recovery", "settle", "prune", "verify", "tickets", "history", "create", "lifetime"]
     ),

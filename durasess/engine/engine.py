@@ -20,11 +20,11 @@ from durasess.engine.arguments import check_arguments, checked_step
 from durasess.engine.drafting import Drafting, Encoded
 from durasess.engine.files import Files, RealFiles
 from durasess.engine.fold import Fold
-from durasess.engine.opening import Options, open_for_reading
+from durasess.engine.opening import Options
 from durasess.engine.prune import Pruned
 from durasess.engine.receipt import Receipt
 from durasess.engine.recovery import Recovered
-from durasess.engine.scheduler import Scheduler, ThreadScheduler
+from durasess.engine.scheduler import Scheduler
 from durasess.engine.types import (
     LOCK_TIMEOUT_S,
     MAX_EVENT_BYTES,
@@ -77,6 +77,8 @@ class Engine(EngineView):
     * `state_type`: the msgspec type of a state that is not plain JSON.
     * `summary(state)` makes what lists of sessions show.
     * `check(state, seq)` may raise to refuse the recovered state before a writer changes anything.
+    * `takes(state)`: whether to go on with the state of a snapshot. Where not, because a program
+      that knows less of the events made it, the log is replayed from its beginning, if it is whole.
     * `clock()`: nanoseconds since 1970. `files`, `scheduler`: for tests.
     """
 
@@ -107,6 +109,7 @@ class Engine(EngineView):
         state_type: Any = Any,
         summary: Callable[[Any], Any] | None = None,
         check: Callable[[Any, int], None] | None = None,
+        takes: Callable[[Any], bool] | None = None,
         files: Files | None = None,
         clock: Callable[[], int] = time.time_ns,
         scheduler: Scheduler | None = None,
@@ -123,6 +126,7 @@ class Engine(EngineView):
                 schema_version=schema_version,
                 migrations=migrations or {},
                 state_type=state_type,
+                takes=takes,
             ),
             settings=Settings(
                 snapshot_every=max(1, snapshot_every),
@@ -142,9 +146,7 @@ class Engine(EngineView):
             check=check,
             drafting=Drafting(strict=strict, max_event_bytes=max_event_bytes),
         )
-        if mode == "read":
-            return cls(options, open_for_reading(options), None)
-        return cls.start_writing(options, scheduler or ThreadScheduler())
+        return cls.opened(options, scheduler)
 
     # -- appending --------------------------------------------------------------------------
 

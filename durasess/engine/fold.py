@@ -25,6 +25,8 @@ class Fold(msgspec.Struct, frozen=True, kw_only=True):
 
     `initial()` makes the state before event 1; `apply(state, event)` returns the next state, or
     None when it changed the one it got. `state_type` is what msgspec decodes a stored state into.
+    `takes(state)` is whether the state of a snapshot may be gone on with: another program may have
+    made it, that knows less.
     """
 
     initial: Callable[[], Any]
@@ -32,6 +34,7 @@ class Fold(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: int = 1
     migrations: Migrations = msgspec.field(default_factory=dict)
     state_type: Any = Any
+    takes: Callable[[Any], bool] | None = None
 
     def step(self, before: Any, event: Event) -> Any:
         """The state after one event."""

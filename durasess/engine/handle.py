@@ -16,10 +16,16 @@ from durasess.engine import lifetime
 from durasess.engine.admission import Append
 from durasess.engine.job import Job
 from durasess.engine.lock import busy_error
-from durasess.engine.opening import Opened, Options, open_for_sharing, open_for_writing
+from durasess.engine.opening import (
+    Opened,
+    Options,
+    open_for_reading,
+    open_for_sharing,
+    open_for_writing,
+)
 from durasess.engine.receipt import Receipt
 from durasess.engine.recovery import Recovered
-from durasess.engine.scheduler import Scheduler
+from durasess.engine.scheduler import Scheduler, ThreadScheduler
 from durasess.engine.tickets import Ticket, Withdrawn, Work
 from durasess.engine.types import Recovery
 from durasess.engine.writer import Writer, closed_error
@@ -47,11 +53,14 @@ class Handle:
         self.recovery: Recovery = found.report
 
     @classmethod
-    def start_writing(
-        cls,
-        options: Options,
-        scheduler: Scheduler,
-    ) -> Self:
+    def opened(cls, options: Options, scheduler: Scheduler | None) -> Self:
+        """A handle as `options` say; a writer has a thread of its own without a `scheduler`."""
+        if options.mode == "read":
+            return cls(options, open_for_reading(options), None)
+        return cls.start_writing(options, scheduler or ThreadScheduler())
+
+    @classmethod
+    def start_writing(cls, options: Options, scheduler: Scheduler) -> Self:
         """Open for writing, in the committer: Ctrl-C in the caller cannot stop it half way."""
         opening = open_for_writing if options.mode == "own" else open_for_sharing
         opened = Opened()

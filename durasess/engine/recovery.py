@@ -11,6 +11,7 @@ import msgspec
 
 from durasess.engine import codec, files, paths, receipt, segment, snapshot, survey
 from durasess.engine.fold import Fold, events_of, migrated, remember, stored_state
+from durasess.engine.reached import check_reached
 from durasess.engine.records import Place, Record, damaged
 from durasess.engine.scan import Scan
 from durasess.engine.types import LineError, Recovery
@@ -66,8 +67,36 @@ def _recovered(
     disk: files.Files, directory: str, fold: Fold, at_least: receipt.Receipt | None, writer: bool
 ) -> Recovered:
     claims = survey.look(disk, directory)
-    found = _from_snapshot(claims, fold)
-    start = found.place
+    begun = _from_snapshot(claims, fold)
+    if fold.takes is None or not claims.snapshots or fold.takes(begun.state):
+        return _replayed(disk, begun, fold, at_least, writer)
+    newest = paths.join(directory, claims.snapshots[0].name)
+    if segment.present(disk, directory, 1):
+        first = _begun(survey.look(disk, directory), fold)
+        first.state = fold.initial()
+        anew = _replayed(disk, first, fold, at_least, writer)
+        if not anew.report.damage:
+            anew.report.notices.append(
+                f"{newest} was made by a program that knows less of the events than this one, so "
+                "the log is replayed from its beginning"
+            )
+            return anew
+    found = _replayed(disk, begun, fold, at_least, writer)
+    found.report.notices.append(
+        f"{newest} was made by a program that knows less of the events than this one, and the log "
+        "before it is not whole: what this program makes of those events is not in the state"
+    )
+    return found
+
+
+def _replayed(
+    disk: files.Files,
+    found: Recovered,
+    fold: Fold,
+    at_least: receipt.Receipt | None,
+    writer: bool,
+) -> Recovered:
+    claims, start = found.claims, found.place
     watch = frozenset(seq for _, seq, _ in marks(claims))
     if at_least is not None:
         watch |= {at_least.seq}
@@ -76,14 +105,20 @@ def _recovered(
         _fold_log(found, walk, fold, writer)
     _describe(found, walk, start, fold.schema_version)
     if at_least is not None:
-        _check_reached(disk, found, walk, start, at_least)
+        check_reached(
+            disk, claims, found.report, at_least, start=start, end=found.place, watched=walk.watched
+        )
     return found
 
 
-def _from_snapshot(claims: survey.Claims, fold: Fold) -> Recovered:
+def _begun(claims: survey.Claims, fold: Fold) -> Recovered:
+    """Before the first event, without a state."""
     report = Recovery(session_id=claims.session_id, notices=claims.notices, damage=claims.damage)
-    stored = claims.meta.schema_version if claims.meta else 1
-    found = Recovered(
+    stored = [claims.meta.schema_version] if claims.meta else []
+    stored += [one.trailer.schema_version for one in claims.snapshots[:1]]
+    report.schema_version = max(stored, default=1)
+    report.newer_schema = report.schema_version > fold.schema_version
+    return Recovered(
         claims=claims,
         report=report,
         state=None,
@@ -92,20 +127,21 @@ def _from_snapshot(claims: survey.Claims, fold: Fold) -> Recovered:
         next_segment=1,
         epoch=claims.meta.epoch if claims.meta else 0,
     )
+
+
+def _from_snapshot(claims: survey.Claims, fold: Fold) -> Recovered:
+    found = _begun(claims, fold)
     if claims.snapshots:
         newest = claims.snapshots[0]
         document = newest.document
-        stored = max(stored, newest.trailer.schema_version)
         found.state = _state(claims, newest, fold)
         found.event_ids = {known.event_id: known for known in document.event_ids}
         found.place = newest.place
         found.next_segment = newest.trailer.segment
         found.state_bytes = len(bytes(document.state))
-        report.snapshot_seq = newest.trailer.seq
+        found.report.snapshot_seq = newest.trailer.seq
     else:
         found.state = fold.initial()
-    report.schema_version = stored
-    report.newer_schema = stored > fold.schema_version
     return found
 
 
@@ -203,56 +239,6 @@ def _is_seal_synced(claims: survey.Claims, last: Scan) -> bool:
         return True  # Only what is sealed and synced is.
     floor = claims.meta.floor if claims.meta is not None else None
     return floor is not None and (floor.segment, floor.seq) == (last.number, last.place.seq)
-
-
-def _check_reached(
-    disk: files.Files,
-    found: Recovered,
-    walk: Walk,
-    start: Place,
-    at_least: receipt.Receipt,
-) -> None:
-    """P3's one silent class, and a directory put back to an older copy, end here."""
-    problem = None
-    if at_least.session_id != found.claims.session_id:
-        problem = f"the receipt is of session {at_least.session_id!r}"
-    elif not at_least.durable:
-        problem = "the receipt is of an event that was not durable yet, so it proves nothing"
-    elif at_least.seq > found.place.seq:
-        problem = (
-            f"the log ends at seq {found.place.seq}, but seq {at_least.seq} was acknowledged: "
-            f"{at_least.seq - found.place.seq} acknowledged events are missing"
-        )
-    else:
-        chain = walk.watched.get(at_least.seq)
-        if chain is None and at_least.seq < start.seq:
-            chain = _older_chain(disk, found.claims, at_least.seq)
-        if chain is not None and codec.hexed(chain) != at_least.crc:
-            problem = (
-                f"the chain value at seq {at_least.seq} is {codec.hexed(chain)}, the receipt says "
-                f"{at_least.crc}: another event stands there"
-            )
-    if problem is not None:
-        raise CorruptionError(
-            f"{found.claims.directory} does not reach the receipt: {problem}. Nothing was changed.",
-            path=found.claims.directory,
-            seq=at_least.seq,
-            report=found.report,
-        )
-
-
-def _older_chain(disk: files.Files, claims: survey.Claims, seq: int) -> int | None:
-    """The chain value at a seq before the snapshot, or None when its segment was pruned."""
-    number = claims.snapshots[0].trailer.segment
-    while number > 1 and segment.present(disk, claims.directory, number - 1):
-        number -= 1
-        walk = Walk(disk, claims, number=number, start=None, watch=frozenset([seq]))
-        for scan, batch in walk.batches():
-            if scan.header is not None and scan.header.first_seq > seq:
-                break
-            if batch[-1].seq >= seq:
-                return walk.watched.get(seq)
-    return None
 
 
 def refuse(found: Recovered) -> None:

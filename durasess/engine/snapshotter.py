@@ -93,7 +93,7 @@ class Snapshotter:
         self.tail_bytes = found.tail_bytes
         self.tail_events = found.tail_events
         self._due_bytes = found.tail_bytes
-        self.seq = found.report.snapshot_seq
+        self.seq = _newest_seq(found)
         self.names_are_durable = True
         self._abandoned: Callable[[], None] | None = None
         self._compresses = compress
@@ -163,7 +163,7 @@ class Snapshotter:
     def start_again(self, found: Recovered) -> None:
         """After a new recovery."""
         if found.report.snapshot_seq > self.seq:
-            self.seq = found.report.snapshot_seq
+            self.seq = _newest_seq(found)
             self._newest_segment = found.claims.first_unsealed()
         self.tail_events, self.tail_bytes = found.tail_events, found.tail_bytes
         self._due_bytes = found.tail_bytes
@@ -260,7 +260,7 @@ class Snapshotter:
         has_newer = self._ledger.has_newer_snapshot(job.place.seq)
         if self._is_of_another(self._ledger.baseline):
             self.follow(self._ledger.baseline)
-        if has_newer:
+        if has_newer and self.seq >= job.place.seq:
             publishing.discard(self._disk, paths.join(self._directory, self._tmp))
             return
         good, self._newest_is_good = self._newest_is_good, False
@@ -290,3 +290,8 @@ class Snapshotter:
         )
         wrapped.__cause__ = error
         return wrapped
+
+
+def _newest_seq(found: Recovered) -> int:
+    """The seq of the newest snapshot that is there, gone on with or not: there is one of a seq."""
+    return max((one.trailer.seq for one in found.claims.snapshots), default=0)

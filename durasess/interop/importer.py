@@ -105,7 +105,8 @@ class Mapped(msgspec.Struct):
 
 class Identity(msgspec.Struct, kw_only=True):
     """What the first lines say of a session. `foreign_id` is its own id there; `parent` is the
-    foreign id of the session that it works for."""
+    foreign id of the session that it works for. `custom_version` is of the program's own events in
+    it, 0 where it has none of its own to say."""
 
     foreign_id: str
     parent: str = ""
@@ -113,6 +114,8 @@ class Identity(msgspec.Struct, kw_only=True):
     workspace: str = ""
     labels: dict[str, str] = {}
     config: dict[str, Any] = {}
+    user_id: str = ""
+    custom_version: int = 0
 
 
 class Lines(Protocol):

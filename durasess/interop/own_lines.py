@@ -58,6 +58,7 @@ class OwnLines:
             raise ValueError(str(error)) from None
         created: Any = next((one for one in first if one.get("type") == "session_created"), {})
         labels = member(created, "data", "labels")
+        version = member(created, "data", "custom_version")
         return Identity(
             foreign_id=text(first[0].get("session_id")) or "unnamed",
             title=text(member(created, "data", "title")),
@@ -66,6 +67,9 @@ class OwnLines:
                 for name, value in (labels if isinstance(labels, dict) else {}).items()
                 if isinstance(value, str)
             },
+            user_id=text(member(created, "data", "user_id")),
+            # An export that begins later does not say which version its events have.
+            custom_version=(version if type(version) is int else 1) if created else 0,
         )
 
     def read(self, lines: Lines) -> Iterator[Mapped]:

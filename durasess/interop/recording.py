@@ -136,8 +136,10 @@ class Recording:
             "title": identity.title,
             "labels": {"foreign_id": identity.foreign_id, **identity.labels},
             "origin": self._format,
-            "custom_version": custom_version,
+            "custom_version": identity.custom_version or custom_version,
         }
+        if identity.user_id:
+            created["user_id"] = identity.user_id
         if parent:
             created["parent"] = parent
         self._add(Draft("session_created", created))

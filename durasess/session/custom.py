@@ -19,6 +19,12 @@ from durasess.errors import EventRejectedError, FormatVersionError
 from durasess.session import events
 from durasess.session.state import SessionState
 
+MOST_PASSED_OVER = 64
+"""Types of events without a reducer that a state names; behind them, "" stands for any other."""
+
+_OTHERS = ""
+"""No event has it as its type."""
+
 CustomReducer = Callable[[dict[str, Any], Event], dict[str, Any] | None]
 """Gets the custom state, its own copy, and an event; returns the next, or None when it changed the
 one it got."""
@@ -40,13 +46,19 @@ class Custom(msgspec.Struct, frozen=True, kw_only=True):
         """The state after an event of the program's. Raises what its reducer raises."""
         reduce = self.reducers.get(event.type)
         if reduce is None or state.custom_version > self.version:
-            return state
+            return _passed_over(state, event.type)
         event = self.migrated_event(state, event)
         state = self.migrated(state)
         # The reducer may change what it gets; the state before stays as it was.
         custom = codec.decode(codec.encode(state.custom_state))
         returned = reduce(custom, event)
         return replace(state, custom_state=_stored(custom if returned is None else returned))
+
+    def takes(self, state: SessionState) -> bool:
+        """Whether a state is gone on with: in one that a program made which has no reducer for a
+        type that this one has, the custom state lacks what those events said."""
+        passed = state.passed_over
+        return not self.reducers or not (_OTHERS in passed or self.reducers.keys() & passed)
 
     def check(self, state: SessionState, draft: Draft) -> None:
         """EventRejectedError when the program's reducer or migrations cannot take the draft: behind
@@ -118,6 +130,15 @@ class Custom(msgspec.Struct, frozen=True, kw_only=True):
                 "changed."
             )
         return step
+
+
+def _passed_over(state: SessionState, type: str) -> SessionState:
+    """The state that says of which types no reducer of this program's knew."""
+    passed = state.passed_over
+    if type in passed or _OTHERS in passed:
+        return state
+    name = type if len(passed) < MOST_PASSED_OVER else _OTHERS
+    return replace(state, passed_over=[*passed, name])
 
 
 def _stored(custom: Any) -> dict[str, Any]:

@@ -73,6 +73,7 @@ def open_engine(
         migrations=MIGRATIONS,
         state_type=SessionState,
         summary=summary,
+        takes=options.custom.takes,
         check=lambda state, seq: _check(path, state, seq, custom),
         clock=options.clock,
         files=options.files,

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 RESIDENT_MESSAGES = 200
-"""Default number of newest messages in the state; older ones are read from the log on demand."""
+"""Newest messages in the state, by default; older ones are read from the log on demand."""
 
 RECENT_RUNS = 20
 """Finished runs that are kept beside the open one; all of them are in the log."""
@@ -256,7 +256,7 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
     one that was recorded here. `first_request` is the beginning of the first run's, which stands
     for a title that nobody gave.
     `custom_version` is the version of the program's own events behind this state,
-    `custom_state_version` that of `custom_state`.
+    `custom_state_version` that of `custom_state`; `passed_over` are types that had no reducer.
     """
 
     seq: int = 0
@@ -276,6 +276,7 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
     custom_state: dict[str, Any] = msgspec.field(default_factory=dict)
     custom_state_version: int = 1
     custom_version: int = 1
+    passed_over: list[str] = msgspec.field(default_factory=list)
     task: Task = Task()
     children: dict[str, Child] = msgspec.field(default_factory=dict)
     children_left_out: int = 0

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from durasess.engine.types import Migration
 from durasess.interop import html, jsonl, markdown
 from durasess.interop.importing import NotRecognizedError, import_file
 from durasess.interop.own_lines import OwnLines
@@ -227,3 +229,47 @@ def test_large_fields_of_known_events_come_over_where_readers_look_for_them(
             other.waits_for,
         )
         assert copy.resolved(one.arguments) == source.resolved(other.arguments)
+
+
+def custom_store(below: Path, version: int) -> Store:
+    """Of a program whose events and state have this version: "n" became "count"."""
+
+    def first(state: dict[str, Any], event: Any) -> None:
+        state["sum"] = state.get("sum", 0) + event.data["n"]
+
+    def second(state: dict[str, Any], event: Any) -> None:
+        state["sum"] = state.get("sum", 0) + event.data["count"]
+
+    def renamed(event: Any) -> Any:
+        if event.type != "add":
+            return event
+        return msgspec.structs.replace(event, data={"count": event.data["n"]})
+
+    return Store(
+        below,
+        reducers={"add": first if version == 1 else second},
+        custom_version=version,
+        custom_migrations={1: Migration(event=renamed)} if version == 2 else {},
+    )
+
+
+@pytest.mark.parametrize("written", [1, 2])
+@pytest.mark.parametrize("taken", [1, 2])
+def test_own_events_keep_the_version_in_which_they_were_written(
+    written: int, taken: int, tmp_path: Path
+) -> None:
+    """They were taken for events of the version of the store that imports them: its reducer
+    raised, and the session could not be opened."""
+    with custom_store(tmp_path / "store", written).create("one", user_id="u1") as session:
+        session.emit("add", {"n" if written == 1 else "count": 5})
+    if written == 1:
+        with custom_store(tmp_path / "store", 2).open("one") as session:
+            session.emit("add", {"count": 7})
+    path = tmp_path / "export.jsonl"
+    path.write_text(exported(jsonl.write, str(tmp_path / "store" / "one")), encoding="utf-8")
+    report = import_file(custom_store(tmp_path / "elsewhere", taken), str(path))
+    assert report.is_whole
+    with custom_store(tmp_path / "elsewhere", 2).open(report.session_id) as copy:
+        assert copy.custom_state["sum"] == (12 if written == 1 else 5)
+        assert copy.state.meta.user_id == "u1"
+        copy.emit("add", {"count": 1})

@@ -5,6 +5,7 @@ import datetime
 import pytest
 
 from durasess import EventRejectedError, FormatVersionError, Migration
+from durasess.session.custom import MOST_PASSED_OVER
 from tests.support.harness import crash, store_at, types
 
 
@@ -203,3 +204,63 @@ def test_migration_may_run_again_after_a_crash_in_the_upgrade(tmp_path):
     with new_store(tmp_path).open("s") as again:
         assert types(again).count("custom_schema_changed") == 1
         assert again.custom_state == {"n": 2, "new": True, "second": True}
+
+
+# Programs that know different reducers
+
+
+@pytest.mark.parametrize("mode", ["own", "shared"])
+def test_snapshot_of_a_program_without_a_reducer_loses_nothing_of_the_custom_state(tmp_path, mode):
+    """It held the state without what these events said, and went for the whole of it."""
+    crash(made_by_the_old_program(tmp_path))
+    with store_at(tmp_path).open("s", mode=mode) as session:
+        session.emit("counted", {"by": 4})
+        session.snapshot()
+        assert session.custom_state == {}
+    with old_store(tmp_path).open("s", mode="read") as session:
+        assert session.custom_state == {"n": 5}
+    with old_store(tmp_path).open("s", mode=mode) as session:
+        assert session.custom_state == {"n": 5}
+        assert any("knows less" in one for one in session.recovery.log.notices)
+        assert session.snapshot() == session.last_seq
+        session.note("one more, and so a snapshot of this program")
+        session.snapshot()
+    with old_store(tmp_path).open("s") as session:
+        assert session.custom_state == {"n": 5} and not session.recovery.log.notices
+
+
+def test_two_programs_of_which_one_has_no_reducer_share_a_session(tmp_path):
+    with (
+        old_store(tmp_path).create("s", mode="shared") as one,
+        store_at(tmp_path).open("s", mode="shared") as other,
+    ):
+        for number in range(1, 4):
+            one.emit("counted", {"by": number})
+            other.note("x")
+            other.snapshot()
+        assert one.custom_state == {"n": 6}
+    with old_store(tmp_path).open("s") as session:
+        assert session.custom_state == {"n": 6}
+
+
+def test_custom_state_that_lacks_what_was_pruned_is_told(tmp_path):
+    made_by_the_old_program(tmp_path).close()
+    with store_at(tmp_path).open("s") as session:
+        for number in range(3):
+            session.emit("counted", {"by": number})
+            session.snapshot()
+        assert session.prune().segments
+    with old_store(tmp_path).open("s") as session:
+        assert any("is not in the state" in one for one in session.recovery.log.notices)
+
+
+def test_types_without_a_reducer_are_named_up_to_a_number(tmp_path):
+    with store_at(tmp_path).create("s") as session:
+        for number in range(MOST_PASSED_OVER + 9):
+            session.emit(f"type_{number}", {})
+            session.emit("type_0", {})
+        assert len(session.state.passed_over) == MOST_PASSED_OVER + 1
+        session.emit("counted", {"by": 2})
+        session.snapshot()
+    with old_store(tmp_path).open("s") as session:
+        assert session.custom_state == {"n": 2}

@@ -6,7 +6,7 @@ from itertools import chain
 import msgspec
 import pytest
 
-from durasess import CorruptionError, FormatVersionError, Migration, Receipt, SessionNotFoundError
+from durasess import CorruptionError, FormatVersionError, Migration, SessionNotFoundError
 from durasess.engine import recovery
 from durasess.engine.files import RealFiles
 from durasess.engine.fold import Fold
@@ -14,7 +14,6 @@ from tests.support.lines import write_next
 from tests.support.sessions import (
     SIM_PATH,
     collect,
-    drop_line,
     flip_bit,
     make_segments,
     make_session,
@@ -157,48 +156,6 @@ def test_error_of_the_system_in_the_middle_of_the_log_is_raised():
     assert getattr(caught.value, "errno", None) == errno.EIO
 
 
-# at_least
-
-
-def receipts_of(path):
-    engine = open_inline(path)
-    found = [engine.append("t", n) for n in range(1, 5)]
-    engine.snapshot()
-    found.append(engine.append("t", 5))
-    engine.close()
-    return found
-
-
-def test_every_receipt_of_the_log_is_reached(tmp_path):
-    for receipt in receipts_of(tmp_path / "s1"):
-        assert recovered(tmp_path / "s1", at_least=receipt).place.seq == 5
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"seq": 6}, "1 acknowledged events are missing"),
-        ({"crc": "00000000"}, "another event stands there"),
-        ({"session_id": "s2"}, "of session 's2'"),
-        ({"durable": False}, "proves nothing"),
-    ],
-)
-@pytest.mark.parametrize("index", [1, 3, 4])
-def test_receipt_that_is_not_reached_is_corruption(tmp_path, change, reason, index):
-    receipt = receipts_of(tmp_path / "s1")[index]
-    fields = {name: getattr(receipt, name) for name in ("session_id", "seq", "crc", "durable")}
-    with unchanged(tmp_path), pytest.raises(CorruptionError, match=reason):
-        recovered(tmp_path / "s1", at_least=Receipt(**{**fields, **change}))
-
-
-def test_receipt_whose_segment_was_pruned_is_accepted(tmp_path):
-    path = make_snapshots(tmp_path / "s1", 4)
-    engine = open_inline(path)
-    assert engine.prune().segments == [1, 2, 3]
-    engine.close()
-    assert recovered(path, at_least=Receipt("s1", 1, "00000000")).place.seq == 4
-
-
 # refuse
 
 
@@ -285,38 +242,12 @@ def test_event_that_apply_does_not_take_is_refused_with_what_to_do(tmp_path):
         recovery.refuse(found)
 
 
-def test_receipt_whose_line_is_lost_before_the_snapshot_is_accepted(tmp_path):
-    """What a snapshot covers need not be there any more."""
-    path = tmp_path / "s1"
-    with open_inline(path, compress=False) as engine:
-        receipts = [engine.append("t", n) for n in range(1, 5)]
-        engine.snapshot()
-        engine.append("t", 5)
-    for _ in range(3):
-        drop_line(segment_path(path, 1), -1)
-    assert recovered(path, at_least=receipts[2]).state == [1, 2, 3, 4, 5]
-
-
 def test_seal_that_a_snapshot_lies_behind_is_synced(tmp_path):
     """The newest snapshot is bad; meta knows that one was there, and so that the seal was."""
     path = make_snapshots(tmp_path / "s1", 3)
     flip_bit(tmp_path / "s1" / "snapshot.json.zst", 30)
     found = recovered(path)
     assert (found.state, found.report.clean) == ([1, 2, 3], True)
-
-
-def test_receipt_before_a_segment_of_which_nothing_is_left_is_still_looked_for(tmp_path):
-    """The snapshot covers the segment that lost its bytes; the one before it is whole."""
-    path = tmp_path / "s1"
-    with open_inline(path, compress=False) as engine:
-        receipt = engine.append("t", 1)
-        engine.snapshot()
-        engine.append("t", 2)
-        engine.snapshot()
-    segment_path(path, 2).write_bytes(b"")
-    assert recovered(path, at_least=receipt).state == [1, 2]
-    with pytest.raises(CorruptionError, match="another event stands there"):
-        recovered(path, at_least=Receipt("s1", 1, "00000000"))
 
 
 def test_compressed_segment_that_alone_is_left_can_be_written_behind(tmp_path):
@@ -336,3 +267,34 @@ def test_compressed_segment_that_alone_is_left_can_be_written_behind(tmp_path):
         assert engine.append("counted", 2).seq == 2
     assert state_of(path) == [1, 2]
     assert kept.exists()
+
+
+# takes
+
+
+def knows_more(path, **options):
+    """As a program that knows more than the one that made the snapshots."""
+    fold = Fold(initial=list, apply=collect, takes=lambda state: False)
+    return recovered(path, fold=fold, **options)
+
+
+@pytest.mark.parametrize("writer", [False, True])
+def test_snapshot_that_is_not_taken_is_passed_over_for_the_whole_log(tmp_path, writer):
+    path = make_snapshots(tmp_path / "s1", 3)
+    with unchanged(path):
+        found = knows_more(path, writer=writer)
+    assert found.state == [1, 2, 3]
+    assert (found.report.snapshot_seq, found.report.replayed, found.next_segment) == (0, 3, 4)
+    assert found.report.clean and "knows less" in found.report.notices[-1]
+
+
+@pytest.mark.parametrize("harm", ["pruned", "damaged"])
+def test_snapshot_that_is_not_taken_is_gone_on_with_where_the_log_is_not_whole(tmp_path, harm):
+    path = make_snapshots(tmp_path / "s1", 3)
+    if harm == "pruned":
+        segment_path(path, 1).unlink()
+    else:
+        flip_bit(segment_path(path, 2), 400)
+    found = knows_more(path)
+    assert (found.state, found.report.snapshot_seq) == ([1, 2, 3], 3)
+    assert not found.report.damage and "is not in the state" in found.report.notices[-1]

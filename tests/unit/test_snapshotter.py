@@ -7,11 +7,14 @@ import pytest
 from durasess import EventRejectedError, FencedError, StorageError
 from durasess.engine import survey
 from durasess.engine.scheduler import InlineScheduler
+from durasess.engine.snapshotter import Snapshotter
 from tests.support.sessions import (
     SIM_PATH,
     append_all,
     claims_of,
+    flip_bit,
     join,
+    make_snapshots,
     open_inline,
     open_sim,
     outcome_of,
@@ -474,3 +477,25 @@ def test_close_tries_again_after_a_snapshot_that_failed():
         engine.snapshot()
     engine.close()
     assert SNAPSHOT in files.tree()
+
+
+def test_snapshot_in_the_place_of_a_bad_one_of_the_same_seq_is_made_once(tmp_path, monkeypatch):
+    """A writer that shared the session took the claim of meta for another writer's snapshot, threw
+    its own away, and made the next, for ever."""
+    begun = []
+    begin = Snapshotter.begin
+
+    def counted(self, *given):
+        begun.append(1)
+        assert len(begun) < 5
+        return begin(self, *given)
+
+    for mode in ("shared", "own"):
+        path = make_snapshots(tmp_path / mode, 2)
+        flip_bit(tmp_path / mode / SNAPSHOT_NAME, 30)
+        begun.clear()
+        with monkeypatch.context() as patched, open_inline(path, mode=mode) as engine:
+            patched.setattr(Snapshotter, "begin", counted)
+            assert engine.recovery.snapshot_seq == 1 and engine.snapshot() == 2
+        with open_inline(path) as engine:
+            assert engine.recovery.snapshot_seq == 2 and not engine.recovery.notices
