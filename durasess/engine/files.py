@@ -116,7 +116,11 @@ class RealFiles(Files):
         return os.lseek(fd, 0, os.SEEK_END)
 
     def leads_to(self, path: str, fd: int) -> bool:
-        """By the name the kernel keeps for an open file; by number where that is not the same."""
+        """By the name the kernel keeps for an open file; by number where that is not the same.
+
+        A stat would ask for the file's times, which makes its next sync dearer on Linux
+        (multigrain timestamps).
+        """
         try:
             if os.readlink(f"/proc/self/fd/{fd}") == path:
                 return True
