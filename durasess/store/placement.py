@@ -3,6 +3,7 @@ mounted where is read in file_system.py."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -20,15 +21,37 @@ _TEMPORARY_NAMES = ("TMPDIR", "TEMP", "TMP")
 
 def root_of(path: str | os.PathLike[str] | None) -> str:
     """The absolute path of a store; without one the directory that $DURASESS_HOME names, else the
-    user's data directory."""
+    user's data directory.
+
+    ValueError for a path that no file can have, StorageError where a relative one leads nowhere.
+    """
     if path is None:
         path = os.environ.get("DURASESS_HOME") or _data_directory()
-    return os.path.abspath(os.path.expanduser(os.fsdecode(path)))
+    text = os.fsdecode(path)
+    if "\0" in text:
+        raise ValueError(f"{text!r} is no path: it has a NUL character")
+    try:
+        return os.path.abspath(os.path.expanduser(text))
+    except OSError as error:
+        # The current directory was removed.
+        raise StorageError(
+            f"{text!r} cannot be looked up: {error}.", path=text, errno=error.errno
+        ) from error
+
+
+def _home() -> str:
+    """An empty $HOME is none: what the system knows of the user tells."""
+    if sys.platform != "win32" and not os.environ.get("HOME"):
+        import pwd
+
+        with contextlib.suppress(KeyError):
+            return pwd.getpwuid(os.getuid()).pw_dir
+    return os.path.expanduser("~")
 
 
 def _data_directory() -> str:
     """The user's directory for sessions: as the system has it."""
-    home = os.path.expanduser("~")
+    home = _home()
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
     elif sys.platform == "darwin":

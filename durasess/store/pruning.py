@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
+from typing import get_args
 
 import msgspec
 
@@ -15,6 +16,7 @@ from durasess.engine import workers
 from durasess.engine.engine import Engine
 from durasess.engine.files import Files
 from durasess.errors import DurasessError
+from durasess.session.state import SessionStatus
 from durasess.store import deleting, listing, rows
 from durasess.store.rows import Row
 
@@ -51,10 +53,9 @@ def prune(
     `older_than`, the files are larger than `larger_than` bytes together, the status is `status`.
 
     A session's last event is looked up in its log, since its summary may be older. ValueError when
-    no criterion is given.
+    no criterion is given, and like TypeError for one that is none.
     """
-    if older_than is None and larger_than is None and status is None:
-        raise ValueError("say which sessions: give older_than, larger_than or status")
+    _check(older_than, larger_than, status)
     gone: list[Row] = []
     kept: list[Kept] = []
     for row in rows.rows(disk, root):
@@ -81,6 +82,24 @@ def prune(
         size_bytes=sum(row.size_bytes or 0 for row in gone),
         kept=tuple(sorted(kept, key=lambda one: one.session_id)),
     )
+
+
+def _check(older_than: object, larger_than: object, status: str | None) -> None:
+    if older_than is None and larger_than is None and status is None:
+        raise ValueError("say which sessions: give older_than, larger_than or status")
+    if older_than is not None:
+        if not isinstance(older_than, datetime.timedelta):
+            raise TypeError(f"older_than is a datetime.timedelta, not {older_than!r}")
+        if older_than < datetime.timedelta():
+            raise ValueError(f"older_than is a period that has passed, not {older_than}")
+    if larger_than is not None:
+        if not isinstance(larger_than, int):
+            raise TypeError(f"larger_than is a number of bytes, not {larger_than!r}")
+        if larger_than < 0:
+            raise ValueError(f"larger_than is a number of bytes, not {larger_than}")
+    if status is not None and status not in get_args(SessionStatus):
+        known = ", ".join(get_args(SessionStatus))
+        raise ValueError(f"status is one of {known}, not {status!r}")
 
 
 def _may_fit(

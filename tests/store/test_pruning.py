@@ -94,3 +94,24 @@ def test_age_is_that_of_the_last_event_not_of_the_last_summary(
     done = store.prune(older_than=MONTH)
     assert done.sessions == ()
     assert "newer" in done.kept[0].reason
+
+
+@pytest.mark.parametrize(
+    ("criteria", "message"),
+    [
+        ({"older_than": 0}, "older_than"),
+        ({"older_than": 30.0}, "older_than"),
+        ({"older_than": "30d"}, "older_than"),
+        ({"older_than": -MONTH}, "older_than"),
+        ({"larger_than": "1G"}, "larger_than"),
+        ({"larger_than": -1}, "larger_than"),
+        ({"status": "idle"}, "status"),
+    ],
+)
+def test_criterion_that_is_none_is_refused_before_anything_goes(
+    store: Store, criteria: dict[str, object], message: str
+) -> None:
+    """A period of minus thirty days would be that of every session."""
+    with pytest.raises((TypeError, ValueError), match=message):
+        store.prune(dry_run=False, **criteria)  # type: ignore[arg-type]
+    assert left(store) == ["new", "old"]

@@ -132,3 +132,32 @@ def test_data_directory_that_is_no_absolute_path_is_passed_over(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_DATA_HOME", "data")
     assert root_of(None) == str(tmp_path / ".local/share/durasess/sessions")
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="another directory there")
+def test_empty_home_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sessions would stand in /.local, which nobody looks into."""
+    for name in ("DURASESS_HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", "")
+    import pwd
+
+    home = pwd.getpwuid(os.getuid()).pw_dir
+    assert root_of(None) == os.path.join(home, ".local/share/durasess/sessions")
+
+
+@pytest.mark.parametrize("path", ["a\0b", b"a\0b"])
+def test_path_with_a_nul_is_no_store(path: str | bytes) -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        root_of(path)  # type: ignore[arg-type]
+
+
+def test_relative_path_in_a_directory_that_is_gone_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(StorageError, match="cannot be looked up"):
+        root_of("sessions")
+    assert root_of("/sessions") == "/sessions"
