@@ -55,8 +55,11 @@ class Custom(msgspec.Struct, frozen=True, kw_only=True):
         return replace(state, custom_state=_stored(custom if returned is None else returned))
 
     def takes(self, state: SessionState) -> bool:
-        """Whether a state is gone on with: in one that a program made which has no reducer for a
-        type that this one has, the custom state lacks what those events said."""
+        """Whether a state is gone on with. In one that a program made which has no reducer for a
+        type that this one has, the custom state lacks what those events said; and one of an older
+        version cannot tell what was set since a newer one began."""
+        if state.custom_state_version < min(state.custom_version, self.version):
+            return False
         passed = state.passed_over
         return not self.reducers or not (_OTHERS in passed or self.reducers.keys() & passed)
 
@@ -65,6 +68,15 @@ class Custom(msgspec.Struct, frozen=True, kw_only=True):
         it, the handle would be at its end."""
         if draft.type == "custom_schema_changed":
             self._check_version(state, draft)
+        elif draft.type in events.TYPES and draft.type != "state_set":
+            return
+        elif state.custom_version > self.version:
+            # Another program that shares the session began it meanwhile.
+            raise EventRejectedError(
+                f"event rejected: the program's own events and state have version "
+                f"{state.custom_version} here, this program knows {self.version}. Nothing was "
+                "written; end what is going on, close the session, and upgrade the program."
+            )
         elif draft.type not in self.reducers and draft.type != "state_set":
             return
         event = Event(

@@ -264,3 +264,30 @@ def test_types_without_a_reducer_are_named_up_to_a_number(tmp_path):
         session.snapshot()
     with old_store(tmp_path).open("s") as session:
         assert session.custom_state == {"n": 2}
+
+
+def test_program_of_an_older_version_beside_a_newer_one_writes_nothing_of_its_own(tmp_path):
+    """It wrote events of its own version behind the beginning of the newer one, whose reducer
+    raised: the newer program's handle failed, and it could not open the session again."""
+    old = old_store(tmp_path).create("s", mode="shared")
+    run = old.run("work").start()
+    old.emit("counted", {"by": 1})
+    new = new_store(tmp_path).open("s", mode="shared")
+    for write in (
+        lambda: old.emit("counted", {"by": 4}),
+        lambda: old.emit("uncounted", {}),
+        lambda: old.set_state("k", 1),
+    ):
+        with pytest.raises(EventRejectedError, match="version 2 here, this program knows 1"):
+            write()
+    new.set_state("k", 2)
+    run.assistant("What the session itself says goes on.")
+    run.finish()
+    old.snapshot()
+    new.emit("counted", {"amount": 2})
+    old.close()
+    new.close()
+    with new_store(tmp_path).open("s") as session:
+        # The older program's snapshot is not gone on with: this program's reducer made all of it.
+        assert session.custom_state == {"n": 6, "new": True, "second": True, "k": 2}
+        assert session.runs[0].status == "succeeded"
