@@ -24,6 +24,7 @@ from durasess.session.state import (
     SessionState,
     ToolState,
 )
+from durasess.session.when import happened_at
 
 
 def approval_requested(
@@ -87,7 +88,7 @@ def tool_started(
             status="running",
             run_id=event.run_id or call.run_id,
             started_seq=event.seq,
-            started_at=event.ts,
+            started_at=happened_at(event),
             worker_id=data.worker_id,
             operation_id=data.operation_id or call.operation_id,
             effect=data.effect,

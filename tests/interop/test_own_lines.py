@@ -273,3 +273,23 @@ def test_own_events_keep_the_version_in_which_they_were_written(
         assert copy.custom_state["sum"] == (12 if written == 1 else 5)
         assert copy.state.meta.user_id == "u1"
         copy.emit("add", {"count": 1})
+
+
+def test_call_of_an_import_was_started_when_it_was_and_not_when_it_was_imported(
+    tmp_path: Path,
+) -> None:
+    """The model was told of a call of unknown outcome that it had begun at the time of the
+    import."""
+    store = Store(tmp_path / "store", clock=clock())
+    with store.create("one") as session:
+        run = session.run("do it").start()
+        run.assistant("", tool_calls=[exports.call("c1", "deploy"), exports.call("c2", "wait")])
+        run.tool("c1").start()
+        run.tool("c2").start().wait_for_callback()
+        session.abandon()
+    store.open("one").close()
+    source = reading(str(tmp_path / "store" / "one"))
+    copy = imported(tmp_path, exported(jsonl.write, source.path))
+    began = [one.started_at for one in source.call_states]
+    assert all(began) and [one.started_at for one in copy.call_states] == began
+    assert copy.context().openai() == source.context().openai()
