@@ -15,9 +15,7 @@ from typing import Protocol
 from durasess.engine import codec, files, lock, paths, publishing
 from durasess.engine.log import Log
 from durasess.engine.records import Record
-from durasess.errors import (
-    DurasessError,
-)
+from durasess.errors import DurasessError
 
 
 class Turns(Protocol):

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from durasess.errors import (
-    FencedError,
-    SessionClosedError,
-    SessionFailedError,
-)
+from durasess.errors import FencedError, SessionClosedError, SessionFailedError
 from durasess.session.state import RunStatus, ToolState
 
 ENDS_THE_HANDLE = (SessionFailedError, FencedError, SessionClosedError)

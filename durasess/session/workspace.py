@@ -20,9 +20,7 @@ from durasess.errors import (
     StorageError,
 )
 from durasess.session import workspace_paths
-from durasess.session.planned_write import (
-    PlannedWrite as PlannedWrite,
-)
+from durasess.session.planned_write import PlannedWrite as PlannedWrite
 from durasess.session.planned_write import (
     Site,
     WorkspaceFiles,

@@ -4,11 +4,7 @@ import os
 
 import pytest
 
-from durasess import (
-    EventRejectedError,
-    SessionClosedError,
-    SessionNotFoundError,
-)
+from durasess import EventRejectedError, SessionClosedError, SessionNotFoundError
 from durasess.store.store import Store
 from tests.support.harness import ask, begin_run, in_process, start_call, store_at
 
