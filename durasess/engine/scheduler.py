@@ -105,8 +105,20 @@ class ThreadScheduler:
             return ()
 
     def background(self, job: Callable[[], None]) -> None:
-        """Start a thread for the job."""
-        threading.Thread(target=job, name=f"{self._name}-background", daemon=True).start()
+        """Start a thread for the job. Where there is none to be had, as at the end of the program
+        in Python 3.12, the caller waits for it: later than it might be is better than never."""
+        is_taken = threading.Lock()
+
+        def run() -> None:
+            # A thread that began may be told as one that did not, for want of memory.
+            if is_taken.acquire(blocking=False):
+                job()
+
+        thread = threading.Thread(target=run, name=f"{self._name}-background", daemon=True)
+        with contextlib.suppress(RuntimeError):
+            thread.start()
+            return
+        run()
 
     def is_committing(self) -> bool:
         """Whether this is the committer's thread."""

@@ -58,6 +58,40 @@ def test_snapshot_whose_thread_died_at_its_first_step_is_an_error_and_not_a_wait
     assert ends(engine.close) is None
 
 
+def test_snapshot_that_gets_no_thread_is_made_all_the_same(tmp_path, monkeypatch):
+    """Python 3.12 starts none at the end of the program, where open handles are closed."""
+    start = threading.Thread.start
+
+    def refuse(self):
+        if self.name.endswith("-background"):
+            raise RuntimeError("can't create new thread at interpreter shutdown")
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    engine = opened(tmp_path / "s1", snapshot_every=10**6)
+    engine.append("t", 1)
+    assert ends(engine.snapshot) == 1
+    engine.append_many([("t", n) for n in range(100)])
+    assert ends(engine.close) is None
+    assert engine.notices == ()
+    with opened(tmp_path / "s1", mode="read") as again:
+        assert (again.last_seq, again.recovery.snapshot_seq) == (101, 101)
+
+
+def test_job_whose_thread_began_though_it_was_told_otherwise_is_done_once(monkeypatch):
+    start = threading.Thread.start
+
+    def begin_and_fail(self):
+        start(self)
+        self.join(PATIENCE)
+        raise RuntimeError("can't allocate lock")
+
+    monkeypatch.setattr(threading.Thread, "start", begin_and_fail)
+    done = []
+    ThreadScheduler().background(lambda: done.append(threading.current_thread()))
+    assert len(done) == 1 and done[0] is not threading.current_thread()
+
+
 def test_close_ends_when_the_thread_of_the_last_snapshot_died(tmp_path):
     engine = opened(tmp_path / "s1", scheduler=Dies(), snapshot_every=10**6)
     engine.append("t", 1)
