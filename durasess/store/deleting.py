@@ -26,6 +26,9 @@ def delete(disk: Files, root: str, session_id: str, *, token: str, even_pinned: 
     """
     row = rows.required(disk, root, session_id)
     refuse_pinned(row, even_pinned=even_pinned)
+    link = link_problem(row)
+    if link:
+        raise StorageError(f"{row.path}: {link}. Nothing was deleted.", path=row.path)
     try:
         _delete(disk, root, row.path, token)
     except OSError as error:
@@ -48,6 +51,16 @@ def refuse_pinned(row: rows.Row, *, even_pinned: bool) -> None:
         f"{row.path}: {reason}. Nothing was deleted; unpin it first, or say that pinned ones may "
         "go too (even_pinned, --even-pinned).",
         path=row.path,
+    )
+
+
+def link_problem(row: rows.Row) -> str:
+    """Why the session is none of this store's to remove; nothing when it is."""
+    if not os.path.islink(row.path):
+        return ""
+    return (
+        f"it is a link to {os.path.realpath(row.path)}; delete the session where it lies, or "
+        "remove the link"
     )
 
 

@@ -125,6 +125,9 @@ def _reason_to_keep(
         return f"it cannot be read: {row.problem}"
     if row.pinned:
         return "it is pinned"
+    link = deleting.link_problem(row)
+    if link:
+        return link
     held = workers.held_as(disk, row.path)
     if held is not None:
         return "it is open in a writer"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 from collections.abc import Iterator
 
 from durasess.engine import paths
@@ -67,6 +68,9 @@ def deleted_name(path: str, token: str) -> str:
 def remove_tree(disk: Files, path: str) -> None:
     """Remove a directory with all that is in it; who else removes it meanwhile is no trouble. A
     link is removed, never followed. OSError when the system refuses."""
+    if os.path.islink(path):
+        disk.unlink(path)
+        return
     waiting = [path]
     directories: list[str] = []
     while waiting:

@@ -29,6 +29,27 @@ def clock() -> stores.Clock:
     return stores.Clock()
 
 
+def test_session_that_is_a_link_is_not_removed_where_it_lies(store: Store, tmp_path: Path) -> None:
+    """Its files were, through the link, and the link was left under a name that nothing removed."""
+    other = stores.store_at(tmp_path / "other")
+    stores.make(other, "b1")
+    before = stores.digest(Path(other.path) / "b1")
+    link = Path(store.path) / "b1"
+    link.symlink_to(Path(other.path) / "b1")
+    with pytest.raises(StorageError, match="it is a link to .* where it lies"):
+        store.delete("b1")
+    for dry_run in (True, False):
+        pruned = store.prune(larger_than=1, dry_run=dry_run)
+        assert [(one.session_id, one.reason[:12]) for one in pruned.kept] == [
+            ("b1", "it is a link")
+        ]
+    assert link.is_symlink() and stores.digest(Path(other.path) / "b1") == before
+    link.rename(Path(store.path) / ".b1.x.deleted")
+    store.remove_leftovers()
+    assert not os.listdir(store.path)
+    assert stores.digest(Path(other.path) / "b1") == before
+
+
 def test_deleted_session_is_gone_and_the_other_is_as_it_was(store: Store) -> None:
     before = stores.digest(Path(store.path) / "a2")
     store.delete("a1")
