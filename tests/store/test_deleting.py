@@ -36,7 +36,7 @@ def test_session_that_is_a_link_is_not_removed_where_it_lies(store: Store, tmp_p
     before = stores.digest(Path(other.path) / "b1")
     link = Path(store.path) / "b1"
     link.symlink_to(Path(other.path) / "b1")
-    with pytest.raises(StorageError, match="it is a link to .* where it lies"):
+    with pytest.raises(StorageError, match=r"it is a link to .* where it lies"):
         store.delete("b1")
     for dry_run in (True, False):
         pruned = store.prune(larger_than=1, dry_run=dry_run)
