@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -35,7 +35,8 @@ def measured(directory: Path, sizes: Sizes) -> Findings:
     for count in sizes.sessions:
         root = directory / str(count)
         store = _store_of(root, count)
-        found = measure.interleaved(_calls(store, root, count), rounds=sizes.rounds)
+        with _calls(store, root, count) as calls:
+            found = measure.interleaved(calls, rounds=sizes.rounds)
         cells |= {(name, count): seconds for name, seconds in found.items()}
         cells[COLD, count] = _cold(store, rounds=sizes.rounds)
         shutil.rmtree(root)
@@ -85,27 +86,30 @@ def _store_of(root: Path, count: int) -> Store:
     return store
 
 
-def _calls(store: Store, root: Path, count: int) -> dict[str, Callable[[], object]]:
+@contextlib.contextmanager
+def _calls(store: Store, root: Path, count: int) -> Iterator[dict[str, Callable[[], object]]]:
     rows = store.list(limit=None).rows
     assert len(rows) == count
     assert not any(row.problem for row in rows)
-    table = sqlite3.connect(f"{root}.sqlite")
-    table.execute("CREATE TABLE sessions(id TEXT PRIMARY KEY, updated TEXT, meta TEXT)")
-    table.execute("CREATE INDEX newest ON sessions(updated)")
-    values = [
-        (row.session_id, str(row.updated_at), msgspec.json.encode(row).decode()) for row in rows
-    ]
-    with table:
-        table.executemany("INSERT INTO sessions VALUES (?, ?, ?)", values)
-    newest = "SELECT * FROM sessions ORDER BY updated DESC"
-    return {
-        FLOOR: lambda: [msgspec.json.decode(data) for data in _metas(root)],
-        "scandir + json": lambda: [json.loads(data) for data in _metas(root)],
-        f"durasess, newest {PAGE}": lambda: store.list(limit=PAGE),
-        ALL: lambda: store.list(limit=None),
-        f"SQLite table, newest {PAGE}": lambda: table.execute(f"{newest} LIMIT {PAGE}").fetchall(),
-        "SQLite table, all": lambda: table.execute(newest).fetchall(),
-    }
+    with contextlib.closing(sqlite3.connect(f"{root}.sqlite")) as table:
+        table.execute("CREATE TABLE sessions(id TEXT PRIMARY KEY, updated TEXT, meta TEXT)")
+        table.execute("CREATE INDEX newest ON sessions(updated)")
+        values = [
+            (row.session_id, str(row.updated_at), msgspec.json.encode(row).decode()) for row in rows
+        ]
+        with table:
+            table.executemany("INSERT INTO sessions VALUES (?, ?, ?)", values)
+        newest = "SELECT * FROM sessions ORDER BY updated DESC"
+        yield {
+            FLOOR: lambda: [msgspec.json.decode(data) for data in _metas(root)],
+            "scandir + json": lambda: [json.loads(data) for data in _metas(root)],
+            f"durasess, newest {PAGE}": lambda: store.list(limit=PAGE),
+            ALL: lambda: store.list(limit=None),
+            f"SQLite table, newest {PAGE}": lambda: table.execute(
+                f"{newest} LIMIT {PAGE}"
+            ).fetchall(),
+            "SQLite table, all": lambda: table.execute(newest).fetchall(),
+        }
 
 
 def _metas(root: Path) -> list[bytes]:
@@ -118,6 +122,6 @@ def _metas(root: Path) -> list[bytes]:
 
 def test_every_way_lists_every_session(tmp_path: Path) -> None:
     root = tmp_path / "store"
-    calls = _calls(_store_of(root, 3), root, 3)
-    assert [len(calls[name]()) for name in (FLOOR, "SQLite table, all")] == [3, 3]
+    with _calls(_store_of(root, 3), root, 3) as calls:
+        assert [len(calls[name]()) for name in (FLOOR, "SQLite table, all")] == [3, 3]
     assert len(measured(tmp_path / "all", TINY).tables) == 1
