@@ -67,7 +67,12 @@ def _part(value: Any) -> Iterator[dict[str, Any]]:
     elif kind in THINKING:
         return
     elif kind in _TEXT or kind == "refusal":
-        text = as_text(value.get("text", value.get("refusal")))
+        said = value.get("text", value.get("refusal"))
+        if not isinstance(said, str):
+            # The output of a tool that is told late stands as it came.
+            yield from _parts_of(returned(said))
+            return
+        text = said
     else:
         image = _image(value) if kind in _IMAGE else None
         if image is not None:
@@ -76,6 +81,12 @@ def _part(value: Any) -> Iterator[dict[str, Any]]:
         text = f"[{kind} not shown]"
     if text.strip():
         yield {"type": "text", "text": text}
+
+
+def _parts_of(content: Content) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content.strip() else []
+    return content
 
 
 def _image(part: dict[str, Any]) -> dict[str, Any] | None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from durasess.engine import codec
 from durasess.session.state import OPEN_CALLS, Message, SessionState, ToolState
 
 
@@ -87,14 +86,11 @@ def with_result(
 
 
 def _late(call: ToolState, message: Message) -> list[Any]:
-    """Content parts: what this is, and the result as it came."""
+    """Content parts: what this is, and the result as it came: what of it is out of line is read,
+    and what of it can be shown is known, where it is told."""
     outcome = "result" if message.ok else "error"
     told = f"[late {outcome} of the tool call {call.name} ({call.call_id}) of seq {call.seq}]"
-    given = message.content
-    if isinstance(given, list):
-        return [{"type": "text", "text": told}, *given]
-    text = given if isinstance(given, str) else codec.encode(given).decode()
-    return [{"type": "text", "text": told}, {"type": "text", "text": text}]
+    return [{"type": "text", "text": told}, {"type": "text", "text": message.content}]
 
 
 def _with_detached(state: SessionState, resident: int) -> SessionState:

@@ -10,6 +10,7 @@ from durasess import EventRejectedError, OutcomeUnknownError, Store
 from durasess.session import usage
 from durasess.session.context_ids import legal_ids
 from durasess.session.state import Usage
+from tests.support import contexts
 
 KEY = "sk-proj-abcdefghij1234567890ABCDEFGH"
 
@@ -218,3 +219,37 @@ class Legal:
 
     def sub(self, replacement, text):
         return text
+
+
+PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [
+        ("RESULT " + "x" * 70_000, "RESULT " + "x" * 70_000),
+        ({"a": ["RESULT " + "x" * 70_000]}, '{"a":["RESULT ' + "x" * 70_000),
+        (["RESULT"] * 40_000, '["RESULT","RESULT"'),
+        ([{"type": "dir", "name": "src"}], '[{"type":"dir","name":"src"}]'),
+        ({"n": 1}, '{"n":1}'),
+        ([{"type": "text", "text": "RESULT"}, PICTURE], "RESULT"),
+        (PICTURE, "data:image/png;base64,AAAA"),
+    ],
+    ids=["text", "object", "huge list", "listing", "small", "parts", "picture"],
+)
+def test_late_result_is_told_as_it_came_wherever_it_is_stored(tmp_path, output, shown):
+    """A large one was told as the reference to it, and a listing as parts that cannot be shown."""
+    with Store(tmp_path / "late", resident_messages=4).create("s") as session:
+        with session.run("go") as run:
+            run.assistant("", tool_calls=[{"call_id": "c", "name": "work", "arguments": {}}])
+            call = run.tool("c").start()
+            for number in range(9):
+                run.user(f"u{number}")
+            call.result(output)
+        assert contexts.broken(session.context()) == []
+        newest = session.context().openai()[-1]["content"]
+        told = "".join(
+            one["text"] if one["type"] == "text" else one["image_url"]["url"] for one in newest
+        )
+        assert "late result of the tool call work (c)" in told and shown in told
+        assert "$blob" not in told and "not shown" not in told
