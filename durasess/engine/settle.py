@@ -38,6 +38,7 @@ def leftovers(disk: files.Files, directory: str, next_segment: int) -> None:
         paths.segment(max(1, next_segment - 1)) + paths.TMP,
         paths.segment(next_segment) + paths.TMP,
         paths.COMPRESSING,
+        paths.SCRATCH,
     ):
         try:
             disk.unlink(paths.join(directory, name))

@@ -47,6 +47,7 @@ def test_segment_number_out_of_range_is_refused(number: int) -> None:
         ("events_0001.jsonl.tmp", "tmp"),
         ("events_0001.jsonl.zst.tmp", "tmp"),
         ("events.jsonl.zst.tmp", "tmp"),
+        ("import.tmp", "tmp"),
     ],
 )
 def test_name_of_ours_is_known(name: str, kind: str) -> None:

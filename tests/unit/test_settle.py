@@ -87,7 +87,7 @@ def assert_untouched(path, content):
 def test_leftovers_of_a_publish_are_removed_and_nothing_else(path, tmp_path):
     session = tmp_path / "s1"
     gone = ["meta.json.tmp", "snapshot.json.zst.tmp", "events_0001.jsonl.tmp"]
-    gone += ["events_0002.jsonl.tmp", "events.jsonl.zst.tmp"]
+    gone += ["events_0002.jsonl.tmp", "events.jsonl.zst.tmp", "import.tmp"]
     for name in [*gone, "notes.tmp", "mine.txt"]:
         (session / name).write_text("x")
     settle.leftovers(FILES, path, 2)
