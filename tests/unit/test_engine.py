@@ -123,7 +123,7 @@ def patient(engine):
 
 def hold_turn(path):
     """Another writer is in a turn that does not end; what is returned ends it."""
-    fd = lock.acquire_turn(RealFiles(), str(path), wait_s=1)
+    fd = lock.acquire_turn(RealFiles(), str(path), wait_s=PATIENCE_S)
     return lambda: RealFiles().close(fd)
 
 
