@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from durasess.session.pairing import call_place
 from durasess.session.state import OPEN_CALLS, Message, SessionState, ToolState
 
 
@@ -81,7 +82,7 @@ def with_result(
     if is_resident(state, call):
         return with_message(replace(state, tool_states=calls), message, resident)
     del calls[call.key]
-    late = replace(message, role="user", key="", content=_late(call, message))
+    late = replace(message, role="user", key="", late=call.key, content=_late(call, message))
     return with_message(replace(state, tool_states=calls), late, resident)
 
 
@@ -122,13 +123,23 @@ def without_before(state: SessionState, through: int) -> SessionState:
 
 def without_behind(state: SessionState, to: int) -> SessionState:
     """The state without the messages of events behind `to`: they were rewound. Results of calls
-    that stay, stay: what was done was done."""
+    that stay, stay: what was done was done. Those of calls that only the log has, too."""
     left = [one for one in state.messages if one.seq > to]
     asked = {key for one in state.messages if one.seq <= to for key in one.calls}
-    kept = [one for one in state.messages if one.seq <= to or one.key in asked]
+    kept = [
+        one
+        for one in state.messages
+        if one.seq <= to or one.key in asked or _stays(state, one.late, to)
+    ]
     since = state.older_since if state.older_since <= to else 0
     calls = _without(state.tool_states, left)
     return replace(state, messages=kept, older_since=since, tool_states=calls)
+
+
+def _stays(state: SessionState, key: str, to: int) -> bool:
+    """Whether the call with this key was asked for up to `to`, in what was not rewound before."""
+    place = call_place(key)
+    return place is not None and place[0] <= to and not is_hidden(state.hidden, place[0])
 
 
 def is_hidden(hidden: list[list[int]], seq: int) -> bool:

@@ -83,7 +83,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     `content` is a text or a list of content parts. `calls` are the keys of an assistant message's
     tool calls, in its order. A tool message answers the call `key`; `ok` is False for an error.
     `raw` is the provider's own item, `{"provider": …, "item": …}`, opaque. `partial` marks a reply
-    that was cut off.
+    that was cut off; `late` is the key of the call whose result this tells as news.
     """
 
     seq: int
@@ -92,6 +92,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     run_id: str = ""
     calls: list[str] = msgspec.field(default_factory=list)
     key: str = ""
+    late: str = ""
     ok: bool = True
     raw: Any = None
     partial: bool = False
@@ -254,9 +255,8 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
     [first, last]. `counters`: the last cumulative counters of each source of usage.
     `told_at` is when the newest part of an imported talk happened, as the foreign file says, "" for
     one that was recorded here. `first_request` is the beginning of the first run's, which stands
-    for a title that nobody gave.
-    `custom_version` is the version of the program's own events behind this state,
-    `custom_state_version` that of `custom_state`; `passed_over` are types that had no reducer.
+    for a title that nobody gave. `custom_version` is the version of the program's own events behind
+    this state, `custom_state_version` that of `custom_state`; `passed_over`: types without reducer.
     """
 
     seq: int = 0

@@ -1,5 +1,7 @@
 """What leaves the state with a message, what stays of it, and what comes back as news."""
 
+import pytest
+
 from tests.support.harness import reply, state_after
 
 CREATED = ("session_created", {})
@@ -36,6 +38,16 @@ def test_result_of_a_call_whose_message_left_is_news_that_names_the_call():
     told, output = (part["text"] for part in newest.content)
     assert "late result of the tool call work (old) of seq 3" in told
     assert output == "done"
+
+
+@pytest.mark.parametrize(("to", "stays"), [(20, True), (2, False)])
+def test_result_that_came_as_news_stays_behind_a_rewind_if_its_call_does(to, stays):
+    """The call was told to be of unknown outcome again, though its result was known."""
+    late = ("tool_result", {"output": "done"}, "r1", "old")
+    talk = (CREATED, RUN, said("old"), *[said()] * 20, late, said())
+    for resident in (4, 1000):
+        state = state_after(*talk, ("rewound", {"to": to}), resident=resident)
+        assert ("done" in str(state.messages)) == stays
 
 
 def test_reply_that_was_cut_off_stands_where_its_first_piece_came():
