@@ -7,7 +7,7 @@ are brought to the newest one before they reach a reducer, and the state where i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -20,7 +20,8 @@ from durasess.session import events
 from durasess.session.state import SessionState
 
 MOST_PASSED_OVER = 64
-"""Types of events without a reducer that a state names; behind them, "" stands for any other."""
+"""Types of events without a reducer that a state names; behind them, "" stands for any other but
+for those that are named behind it."""
 
 _OTHERS = ""
 """No event has it as its type."""
@@ -46,7 +47,7 @@ class Custom(msgspec.Struct, frozen=True, kw_only=True):
         """The state after an event of the program's. Raises what its reducer raises."""
         reduce = self.reducers.get(event.type)
         if reduce is None or state.custom_version > self.version:
-            return _passed_over(state, event.type)
+            return _passed_over(state, event.type, self.reducers)
         event = self.migrated_event(state, event)
         state = self.migrated(state)
         # The reducer may change what it gets; the state before stays as it was.
@@ -61,7 +62,9 @@ class Custom(msgspec.Struct, frozen=True, kw_only=True):
         if state.custom_state_version < min(state.custom_version, self.version):
             return False
         passed = state.passed_over
-        return not self.reducers or not (_OTHERS in passed or self.reducers.keys() & passed)
+        if _OTHERS in passed:
+            return self.reducers.keys() <= {*passed[MOST_PASSED_OVER:]}
+        return self.reducers.keys().isdisjoint(passed)
 
     def check(self, state: SessionState, draft: Draft) -> None:
         """EventRejectedError when the program's reducer or migrations cannot take the draft: behind
@@ -144,13 +147,20 @@ class Custom(msgspec.Struct, frozen=True, kw_only=True):
         return step
 
 
-def _passed_over(state: SessionState, type: str) -> SessionState:
-    """The state that says of which types no reducer of this program's knew."""
+def _passed_over(state: SessionState, type: str, reducers: Iterable[str]) -> SessionState:
+    """The state that says of which types this program, which has these `reducers`, takes none."""
     passed = state.passed_over
-    if type in passed or _OTHERS in passed:
+    if _OTHERS in passed:
+        if type not in passed[MOST_PASSED_OVER:]:
+            return state
+        # It was always taken until here.
+        return replace(state, passed_over=[one for one in passed if one != type])
+    if type in passed:
         return state
-    name = type if len(passed) < MOST_PASSED_OVER else _OTHERS
-    return replace(state, passed_over=[*passed, name])
+    if len(passed) < MOST_PASSED_OVER:
+        return replace(state, passed_over=[*passed, type])
+    taken = sorted({*reducers} - {type, *passed})
+    return replace(state, passed_over=[*passed, _OTHERS, *taken])
 
 
 def _stored(custom: Any) -> dict[str, Any]:

@@ -254,16 +254,35 @@ def test_custom_state_that_lacks_what_was_pruned_is_told(tmp_path):
         assert any("is not in the state" in one for one in session.recovery.log.notices)
 
 
+def emit_many(session):
+    """More types without a reducer than a state names."""
+    for number in range(MOST_PASSED_OVER + 9):
+        session.emit(f"type_{number}", {})
+        session.emit("type_0", {})
+
+
+def was_replayed(session):
+    return any("knows less" in one for one in session.recovery.log.notices)
+
+
 def test_types_without_a_reducer_are_named_up_to_a_number(tmp_path):
     with store_at(tmp_path).create("s") as session:
-        for number in range(MOST_PASSED_OVER + 9):
-            session.emit(f"type_{number}", {})
-            session.emit("type_0", {})
+        emit_many(session)
         assert len(session.state.passed_over) == MOST_PASSED_OVER + 1
         session.emit("counted", {"by": 2})
         session.snapshot()
     with old_store(tmp_path).open("s") as session:
-        assert session.custom_state == {"n": 2}
+        assert session.custom_state == {"n": 2} and was_replayed(session)
+        session.note("x")
+        session.snapshot()
+    # Its own snapshot is gone on with, however many types it takes none of.
+    with old_store(tmp_path).open("s") as session:
+        assert session.custom_state == {"n": 2} and not was_replayed(session)
+    with store_at(tmp_path).open("s") as session:
+        session.emit("counted", {"by": 3})
+        session.snapshot()
+    with old_store(tmp_path).open("s") as session:
+        assert session.custom_state == {"n": 5} and was_replayed(session)
 
 
 def test_program_of_an_older_version_beside_a_newer_one_writes_nothing_of_its_own(tmp_path):
