@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from durasess.engine.depth import check_stack
 from durasess.engine.types import Event, LineError
 
 CHAIN_START = 0
@@ -142,6 +143,7 @@ def _decode_slowly(data: bytes) -> Any:
             parse_int=_any_integer,
         )
     except (ValueError, RecursionError) as error:
+        check_stack(error, data)
         raise LineError("json", f"this is not JSON: {error}") from None
 
 
@@ -172,6 +174,7 @@ def typed(data: bytes, kind: Any) -> Any:
     try:
         return _decoder(kind).decode(data)
     except _UNDECODABLE as error:
+        check_stack(error, data)
         if b"\\ud" in data or b"\\uD" in data:
             # Surrogates that stand alone are refused there, never read as anything else.
             return converted(decode(data), kind, "json")
@@ -298,6 +301,7 @@ def converted(fields: Any, kind: Any, rule: str) -> Any:
     try:
         return msgspec.convert(fields, kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        check_stack(error, fields)
         name = getattr(kind, "__name__", str(kind)).lower()
         raise LineError(rule, f"not the fields of a {name}: {error}") from None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from durasess.engine import codec
+from durasess.engine.depth import is_deeper
 from durasess.engine.types import MAX_STATE_DEPTH, LineError
 from durasess.errors import EventRejectedError
 
@@ -40,25 +41,6 @@ def encode(state: Any, kind: Any) -> bytes:
             "written; keep plain JSON values in it (no tuples, sets, dates, NaN or other keys)."
         )
     return data
-
-
-_BRACKETS = bytes.maketrans(b"{}", b"[]")
-_NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
-
-
-def is_deeper(data: bytes, levels: int) -> bool:
-    """Whether compact JSON has more than so many containers inside each other."""
-    if data.count(b"[") + data.count(b"{") <= levels:
-        return False
-    # Without escaped quotes each quote begins or ends a text, so every second piece is outside.
-    outside = data.replace(rb"\\", b"").replace(rb"\"", b"").translate(_BRACKETS, _NO_BRACKETS)
-    brackets = b"".join(outside.split(b'"')[::2])
-    for _ in range(levels):
-        # The innermost ones; what was around them alone is innermost then.
-        brackets = brackets.replace(b"[]", b"")
-        if not brackets:
-            return False
-    return bool(brackets)
 
 
 _PLAIN = frozenset([dict, list, str, int, float, bool, type(None)])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from durasess.engine import codec
-from durasess.engine.state import decode, encode, is_deeper
+from durasess.engine.state import decode, encode
 from durasess.engine.types import MAX_STATE_DEPTH, LineError
 from durasess.errors import EventRejectedError
 from tests.support.lines import UNHURRIED, json_values
@@ -140,18 +140,6 @@ def test_state_nested_more_deeply_than_every_reader_takes_is_refused(text: str, 
                 assert decode(encode(state, kind), kind) == state
             else:
                 assert "more than 200 containers" in state_refusal(state, kind)
-
-
-@given(json_values)
-@UNHURRIED
-def test_depth_is_that_of_the_value(value: Any) -> None:
-    def depth_of(value: Any) -> int:
-        inside = value.values() if isinstance(value, dict) else value
-        return 1 + max(map(depth_of, inside), default=0) if isinstance(value, (dict, list)) else 0
-
-    data, depth = codec.encode(value), depth_of(value)
-    assert not is_deeper(data, depth)
-    assert depth == 0 or is_deeper(data, depth - 1)
 
 
 def test_typed_state_with_half_a_character_comes_back_equal() -> None:
