@@ -6,6 +6,7 @@ is replayed from an older place.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -135,6 +136,8 @@ def publish(disk: files.Files, directory: str, *, tmp: str, newest_is_good: bool
     """
     newest = paths.join(directory, paths.SNAPSHOT)
     if newest_is_good:
-        disk.replace(newest, paths.join(directory, paths.SNAPSHOT_PREVIOUS))
+        # A writer that shared the session may have been killed behind its first rename.
+        with contextlib.suppress(FileNotFoundError):
+            disk.replace(newest, paths.join(directory, paths.SNAPSHOT_PREVIOUS))
     disk.replace(paths.join(directory, tmp), newest)
     disk.sync_dir(directory)

@@ -499,3 +499,15 @@ def test_snapshot_in_the_place_of_a_bad_one_of_the_same_seq_is_made_once(tmp_pat
             assert engine.recovery.snapshot_seq == 1 and engine.snapshot() == 2
         with open_inline(path) as engine:
             assert engine.recovery.snapshot_seq == 2 and not engine.recovery.notices
+
+
+def test_snapshot_behind_a_writer_that_was_killed_between_its_renames_is_made(tmp_path):
+    """Who shared the session with it still took the newest for there, and the call failed."""
+    path = tmp_path / "s1"
+    with open_inline(path, mode="shared") as engine:
+        for number in range(1, 4):
+            engine.append("t", number)
+            assert engine.snapshot() == number
+            if number == 2:
+                (path / SNAPSHOT_NAME).replace(path / "snapshot.prev.json.zst")
+    assert snapshot_seqs(path) == [3, 2]
