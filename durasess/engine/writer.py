@@ -212,6 +212,7 @@ class Writer:
 
     def _work(self, tickets: Sequence[Ticket], *, in_turn: bool = False) -> None:
         together: list[Ticket] = []
+        begun: list[Ticket] = []
         ids: set[str] = set()
         size = 0
         self._answered = self._log.place.seq
@@ -235,6 +236,7 @@ class Writer:
                     if self._settings.validate is not None:
                         together = self._commit(together)
                 else:
+                    begun.append(ticket)
                     together = self._commit(together)
                     if self.failure is None:
                         self._catch_up()
@@ -242,10 +244,20 @@ class Writer:
             self._commit(together)
         except BaseException as error:
             self._broken(error)
-            refusals = [ticket for ticket in tickets if not ticket.is_settled]
-            settle_together([(ticket, None, self.failure) for ticket in refusals])
+            self._stopped([ticket for ticket in tickets if not ticket.is_settled], begun)
             if not isinstance(error, Exception):
                 raise
+
+    def _stopped(self, left: Sequence[Ticket], begun: Sequence[Ticket]) -> None:
+        """The handle has failed before these were answered; a close lets go all the same. Those of
+        `begun` were claimed here, others may have been withdrawn."""
+        assert self.failure is not None
+        try:
+            for ticket in left:
+                if isinstance(ticket.work, Work) and (ticket in begun or ticket.claim()):
+                    self._refused(ticket, self.failure)
+        finally:
+            settle_together([(ticket, None, self.failure) for ticket in left])
 
     def _command(self, ticket: Ticket) -> None:
         try:
@@ -355,7 +367,7 @@ class Writer:
             try:
                 self._catch_up()
                 self.begin_snapshot()
-            except DurasessError as error:
+            except (DurasessError, OSError) as error:
                 self._snapshots.postpone()
                 self._note(f"no snapshot at seq {self.place.seq}: {error}")
 

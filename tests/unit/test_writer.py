@@ -8,11 +8,12 @@ from durasess import Draft, EventRejectedError, FencedError, SessionFailedError,
 from durasess.engine import publishing
 from durasess.engine.admission import Append
 from durasess.engine.scheduler import ThreadScheduler
-from durasess.engine.tickets import Ticket
+from durasess.engine.tickets import Ticket, Work
 from tests.support.sessions import (
     SIM_PATH,
     SIM_SEGMENT,
     append_all,
+    join,
     lines_of,
     open_descriptors,
     open_inline,
@@ -181,7 +182,8 @@ def test_event_of_another_that_apply_does_not_take_fails_the_handle_behind_its_t
     other.close()
 
 
-def test_due_snapshot_that_the_system_stops_at_the_beginning_of_a_turn_answers_everybody(tmp_path):
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "no such luck"), RuntimeError("odd")])
+def test_due_snapshot_that_is_stopped_at_the_beginning_of_a_turn_answers_everybody(tmp_path, error):
     engine = open_inline(tmp_path / "s1", mode="shared", snapshot_every=3)
     other = open_inline(tmp_path / "s1", mode="shared")
     engine.append("t", 1)
@@ -190,12 +192,15 @@ def test_due_snapshot_that_the_system_stops_at_the_beginning_of_a_turn_answers_e
     assert engine._writer._snapshots.is_due(), "what others wrote was folded behind the turn"
 
     def stopped(*_):
-        raise OSError(errno.EIO, "no such luck")
+        raise error
 
     engine._writer._snapshots.begin = stopped
     (ticket,) = together(engine, Draft("t", 5))
     assert ticket.is_settled
-    assert isinstance(ticket.error, SessionFailedError)
+    if isinstance(error, OSError):
+        assert ticket.outcome()[0].seq == 5 and "no such luck" in engine.notices[-1]
+    else:
+        assert isinstance(ticket.error, SessionFailedError)
     engine.close()
     other.close()
 
@@ -340,3 +345,50 @@ def test_close_without_memory_for_a_moment_lets_go_of_the_session(tmp_path, monk
     assert open_descriptors(tmp_path) == []
     with open_inline(tmp_path / "s1") as again:
         assert again.state == [1]
+
+
+# What stops a turn before its work
+
+
+@pytest.fixture
+def stopped(files, monkeypatch):
+    """A handle that shares the session; what comes before the work of its next turn fails."""
+    engine = join(files)
+    engine.append("t", 1)
+
+    def fail():
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(engine._writer, "_snapshot_when_due", fail)
+    return engine
+
+
+def test_close_whose_turn_is_stopped_before_it_lets_go_of_the_session(files, stopped):
+    """Its descriptors and its lock stayed, though the caller was told that it failed."""
+    with pytest.raises(SessionFailedError, match="out of order"):
+        stopped.close()
+    assert files.descriptors == {}
+    with open_sim(files) as again:
+        assert again.state == [1]
+
+
+def test_close_that_was_withdrawn_does_not_let_go_when_its_turn_is_stopped(stopped):
+    let_go = []
+    close = Ticket(Work(lambda: None, let_go.append))
+    assert close.claim()
+    stopped._writer.run([close, Ticket(lambda: None)])
+    assert stopped._writer.failure is not None and let_go == []
+    stopped.close()
+
+
+def test_snapshot_that_is_due_and_meets_an_error_of_the_system_ends_nothing(files):
+    """The handle failed when `owner` could not be looked up behind an event that was durable."""
+    with open_sim(files, snapshot_every=2) as engine:
+        engine.append("t", 1)
+        files.fail("leads_to", where="owner", nth=2)
+        assert engine.append("t", 2).seq == 2
+        assert any("no snapshot at seq 2" in one for one in engine.notices)
+        files.faults.clear()
+        assert engine.append("t", 3).seq == 3
+    with open_sim(files) as again:
+        assert again.state == [1, 2, 3]
