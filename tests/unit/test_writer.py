@@ -1,6 +1,7 @@
 """The committer's work: one batch at a time, published only when durable, else failed for good."""
 
 import errno
+import itertools
 
 import pytest
 
@@ -350,35 +351,40 @@ def test_close_without_memory_for_a_moment_lets_go_of_the_session(tmp_path, monk
 # What stops a turn before its work
 
 
-@pytest.fixture
-def stopped(files, monkeypatch):
-    """A handle that shares the session; what comes before the work of its next turn fails."""
+def stop_turn(engine, nth, monkeypatch):
+    """What comes before the work of the nth turn from now on fails."""
+    turns = itertools.count(1)
+
+    def due():
+        if next(turns) == nth:
+            raise RuntimeError("out of order")
+
+    monkeypatch.setattr(engine._writer, "_snapshot_when_due", due)
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+def test_close_whose_turn_is_stopped_before_it_lets_go_of_the_session(files, nth, monkeypatch):
+    """Its descriptors and its lock stayed, though the caller was told that it failed. The first
+    turn of a close is for its snapshot."""
     engine = join(files)
     engine.append("t", 1)
-
-    def fail():
-        raise RuntimeError("out of order")
-
-    monkeypatch.setattr(engine._writer, "_snapshot_when_due", fail)
-    return engine
-
-
-def test_close_whose_turn_is_stopped_before_it_lets_go_of_the_session(files, stopped):
-    """Its descriptors and its lock stayed, though the caller was told that it failed."""
+    stop_turn(engine, nth, monkeypatch)
     with pytest.raises(SessionFailedError, match="out of order"):
-        stopped.close()
+        engine.close()
     assert files.descriptors == {}
     with open_sim(files) as again:
         assert again.state == [1]
 
 
-def test_close_that_was_withdrawn_does_not_let_go_when_its_turn_is_stopped(stopped):
+def test_close_that_was_withdrawn_does_not_let_go_when_its_turn_is_stopped(files, monkeypatch):
+    engine = join(files)
+    stop_turn(engine, 1, monkeypatch)
     let_go = []
     close = Ticket(Work(lambda: None, let_go.append))
     assert close.claim()
-    stopped._writer.run([close, Ticket(lambda: None)])
-    assert stopped._writer.failure is not None and let_go == []
-    stopped.close()
+    engine._writer.run([close, Ticket(lambda: None)])
+    assert engine._writer.failure is not None and let_go == []
+    engine.close()
 
 
 def test_snapshot_that_is_due_and_meets_an_error_of_the_system_ends_nothing(files):
