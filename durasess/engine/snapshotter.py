@@ -162,8 +162,9 @@ class Snapshotter:
 
     def start_again(self, found: Recovered) -> None:
         """After a new recovery."""
-        if found.report.snapshot_seq > self.seq:
-            self.seq = _newest_seq(found)
+        newest = _newest_seq(found)
+        if newest > self.seq:
+            self.seq = newest
             self._newest_segment = found.claims.first_unsealed()
         self.tail_events, self.tail_bytes = found.tail_events, found.tail_bytes
         self._due_bytes = found.tail_bytes

@@ -969,3 +969,16 @@ def test_end_that_is_told_outside_a_turn_leaves_the_anchor_of_others_alone(files
     assert files.tree()[LOCK] == before
     one.close()
     other.close()
+
+
+def test_who_starts_again_knows_of_a_snapshot_that_it_does_not_go_on_with(files):
+    """Its own next one takes that one's place, so it must know which is the newest."""
+    one = join(files, takes=lambda state: False)
+    other = join(files)
+    other.append("t", 1)
+    assert other.snapshot() == 1
+    die_in_turn(join(files))
+    assert one.append("t", 2).seq == 2
+    assert one._writer.snapshot_seq == 1
+    one.close()
+    other.close()
