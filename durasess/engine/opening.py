@@ -145,7 +145,7 @@ def _create_if_missing(options: Options) -> bool:
             token=options.token(),
         )
     except SessionExistsError:
-        # Another process made it meanwhile; it may be ours in the next.
+        # Another process made it meanwhile, and may let go of it before it is locked here.
         return False
     return True
 
@@ -276,7 +276,7 @@ def _join(options: Options, lock_fd: int) -> tuple[recovery.Recovered, Tenure, H
         if alone or torn or anchor is None or anchor.phase != lock.IDLE:
             _settle(options, found)
         elif found.unsealed is not None:
-            found.unsealed.remembered.take(0)
+            found.unsealed.remembered.forget()
         holder = lock.whoami(codec.timestamp(options.settings.clock()))
         workers.sweep(disk, directory)
         worker = workers.register(disk, directory, options.token(), holder)

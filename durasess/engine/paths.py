@@ -11,7 +11,6 @@ blobs/<hash>                  large values, named by what they hash to
 snapshot.json.zst.<id>.tmp    a snapshot being published by a worker
 blobs/<hash>.<id>.tmp         a blob being published
 events.jsonl.zst.tmp          a segment being compressed, whichever it is
-import.tmp                    what an import sets aside, without a name as soon as it is made
 import.tmp                    what an import sets aside; it has no name while it is used
 """
 

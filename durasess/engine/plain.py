@@ -88,8 +88,13 @@ class Remembered:
 
     def take(self, size: int) -> bytes | None:
         """The first `size` bytes, when that is what was kept; they are let go."""
-        pieces, self._pieces = self._pieces, None
+        pieces = self._pieces
+        self.forget()
         return None if pieces is None or self._size != size else b"".join(pieces)
+
+    def forget(self) -> None:
+        """Nobody will compare."""
+        self._pieces = None
 
 
 class Found(NamedTuple):

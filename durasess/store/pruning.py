@@ -53,7 +53,7 @@ def prune(
     `older_than`, the files are larger than `larger_than` bytes together, the status is `status`.
 
     A session's last event is looked up in its log, since its summary may be older. ValueError when
-    no criterion is given, and like TypeError for one that is none.
+    no criterion is given, and like TypeError for a value that cannot be one.
     """
     _check(older_than, larger_than, status)
     gone: list[Row] = []

@@ -394,7 +394,7 @@ FILES = (engine_module.__file__, tickets.__file__, scheduler.__file__)
 
 
 def struck(nth: int, call: Callable[[], Any]) -> Struck:
-    """The call with an interruption at its nth point in engine, commit and scheduler."""
+    """The call with an interruption at its nth point in engine, tickets and scheduler."""
     return striking.struck(nth, call, files=FILES)
 
 

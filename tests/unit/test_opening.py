@@ -323,6 +323,18 @@ def test_who_finds_a_turn_that_did_not_end_settles_it_beside_the_others(phase):
     other.close()
 
 
+def test_who_joins_keeps_no_bytes_that_nothing_will_be_compared_with():
+    """The handle keeps what opening found for as long as it lives."""
+    files = sim_disk()
+    one = join_sim(files)
+    one.append("counted", 1)
+    other = join_sim(files)
+    unsealed = other._found.unsealed
+    assert unsealed is not None and unsealed.remembered.take(unsealed.end) is None
+    one.close()
+    other.close()
+
+
 def test_tail_that_no_turn_left_is_settled_even_when_somebody_asks_whether_a_writer_is_there(
     tmp_path,
 ):

@@ -376,6 +376,20 @@ def test_close_whose_turn_is_stopped_before_it_lets_go_of_the_session(files, nth
         assert again.state == [1]
 
 
+def test_close_that_was_begun_when_its_turn_is_stopped_lets_go(files, monkeypatch):
+    engine = join(files)
+
+    def fail():
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(engine._writer, "_catch_up", fail)
+    let_go = []
+    close = Ticket(Work(lambda: None, let_go.append))
+    engine._writer.run([close])
+    assert close.is_settled and let_go == [engine._writer.failure]
+    engine.close()
+
+
 def test_close_that_was_withdrawn_does_not_let_go_when_its_turn_is_stopped(files, monkeypatch):
     engine = join(files)
     stop_turn(engine, 1, monkeypatch)
