@@ -87,20 +87,27 @@ class Conversation:
         tree = self.tree
         fork, path = tree.way_to(parent)
         drafts = self.timeline.end(line.item.get("timestamp"))
-        to = {"to": AtLine(tree.last_line_of(fork))}
+        to = {"to": AtLine(tree.told(fork))}
         drafts.append(self.timeline.event("rewound", to, line.item.get("timestamp")))
         yield between(drafts)
         tree.tip = fork
         for node in path:
             tree.tip = node
-            yield from _again(self._retold(node))
+            told = 0
+            for mapped in self._retold(node):
+                if mapped.drafts:
+                    mapped.again = True
+                    told = mapped.line.number
+                    yield mapped
+            tree.tell_again(node, told)
 
     def _retold(self, node: int) -> Maps:
         """The messages of a node once more."""
+        before = self.tree.told(self.tree.parent_of(node))
         for number in range(self.tree.line_of(node), self.tree.last_line_of(node) + 1):
             line = self._lines.reread(number)
             if self._is_message(line) and self._tree_node(line) == node:
-                yield from self._said(line, node)
+                yield from self._said(line, node, before)
         yield from self.flush()
 
     def _is_message(self, line: Line) -> bool:
@@ -139,7 +146,7 @@ class Conversation:
         else:
             yield from self.flush()
             yield from self._node(line)
-        yield from self._said(line, self.tree.tip)
+        yield from self._said(line, self.tree.tip, line.number - 1)
 
     def _join(self, line: Line, node: int) -> None:
         """It belongs to the newest reply, whichever of its lines it names as its parent."""
@@ -150,7 +157,8 @@ class Conversation:
         """Whether a result is of the newest reply: it goes on from there or from nowhere else."""
         return self._placed(line) == self.tree.tip
 
-    def _said(self, line: Line, node: int) -> Maps:
+    def _said(self, line: Line, node: int, before: int) -> Maps:
+        """`before` is the line of what was told before it."""
         item = line.item
         if item["type"] == "assistant":
             message_id = text(item["message"].get("id"))
@@ -163,7 +171,7 @@ class Conversation:
             # It may be between the lines of the reply.
             self._reply.others.append(line)
         else:
-            yield self._users.map(line)
+            yield self._users.map(line, before)
 
     def flush(self) -> Maps:
         """The reply is whole."""
@@ -189,11 +197,4 @@ class Conversation:
         for line in others:
             yield Mapped(line)
         for line in reply.others:
-            yield self._users.map(line)
-
-
-def _again(maps: Maps) -> Maps:
-    for mapped in maps:
-        if mapped.drafts:
-            mapped.again = True
-            yield mapped
+            yield self._users.map(line, first.number)

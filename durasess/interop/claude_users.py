@@ -30,15 +30,16 @@ class Users:
         self.answered = False
         self.at: Any = None
 
-    def map(self, line: Line) -> Mapped:
-        """A request, results, or something that the model sees as the user's."""
+    def map(self, line: Line, before: int) -> Mapped:
+        """A request, results, or something that the model sees as the user's. A summary tells what
+        came up to the line `before`."""
         item = line.item
         at = self.at = item.get("timestamp")
         content = member(item, "message", "content") or ""
         if results_in(line):
             return self._results(line, at, content)
         if item.get("isCompactSummary") is True:
-            return self._compacted(line, "\n".join(texts(content)))
+            return self._compacted("\n".join(texts(content)), line, before)
         if item.get("isVisibleInTranscriptOnly") is True:
             return kept(line, "only for people")
         begin = "".join(texts(content)[:1]).lstrip()
@@ -88,6 +89,6 @@ class Users:
         done = {"session_id": child, "status": "succeeded"}
         return [started, self._timeline.event("child_finished", done, at, call_id)]
 
-    def _compacted(self, line: Line, summary: str) -> Mapped:
-        data = {"summary": summary, "through": AtLine(line.number - 1)}
+    def _compacted(self, summary: str, line: Line, before: int) -> Mapped:
+        data = {"summary": summary, "through": AtLine(before)}
         return Mapped(line, [self._timeline.event("context_compacted", data, self.at)])

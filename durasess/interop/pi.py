@@ -129,12 +129,13 @@ class _Reading:
         """Back to where both ways part, then along the other one."""
         tree = self._tree
         fork, path = tree.way_to(parent)
-        drafts = self._entries.leave(line, AtLine(tree.line_of(fork)))
+        drafts = self._entries.leave(line, AtLine(tree.told(fork)))
         yield between(drafts)
         tree.tip = fork
         for node in path:
             before = self._lines.reread(tree.line_of(node))
+            tree.tip = node
             mapped = self._entries.map(before)
             if mapped.drafts:
                 yield Mapped(before, mapped.drafts, again=True)
-            tree.tip = node
+            tree.tell_again(node, before.number if mapped.drafts else 0)

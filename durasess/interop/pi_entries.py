@@ -160,8 +160,8 @@ class Entries:
         first = item.get("firstKeptEntryId")
         node = tree.node(first) if isinstance(first, str) else None
         if node is None:
-            return tree.line_of(tree.parent_of(tree.tip))
-        return tree.line_of(tree.parent_of(node)) if node != ROOT else 0
+            return tree.told(tree.parent_of(tree.tip))
+        return tree.told(tree.parent_of(node)) if node != ROOT else 0
 
     def branch(self, line: Line, item: dict[str, Any]) -> Mapped:
         """What a branch that was left had come to; the model sees it."""

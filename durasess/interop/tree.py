@@ -19,13 +19,16 @@ NO_PARENT = "its parent is not before it: missing, or a cycle"
 
 class Tree:
     """Nodes are numbered from 1 in the order in which they were added; a node may have several ids.
-    A node is made by a line and may take in later ones. `tip` is where the conversation goes on."""
+    A node is made by a line and may take in later ones. `tip` is where the conversation goes on.
+
+    What a node says may be told again later; its end is then where its last line that says
+    something was told newest, else the end of the node above."""
 
     def __init__(self, scratch: Scratch) -> None:
         self.tip = ROOT
-        self._parents, self._firsts, self._lasts = (Numbers(scratch) for _ in range(3))
+        self._parents, self._firsts, self._lasts, self._told = (Numbers(scratch) for _ in range(4))
         self._nodes = Ids(scratch)
-        for numbers in (self._parents, self._firsts, self._lasts):
+        for numbers in (self._parents, self._firsts, self._lasts, self._told):
             numbers.append(0)
 
     def add(self, line: int, parent: int) -> int:
@@ -33,6 +36,7 @@ class Tree:
         self._parents.append(parent)
         self._firsts.append(line)
         self._lasts.append(line)
+        self._told.append(line)
         self.tip = len(self._parents) - 1
         return self.tip
 
@@ -54,7 +58,16 @@ class Tree:
 
     def stretch(self, node: int, line: int) -> None:
         """A later line belongs to the node."""
-        self._lasts[node] = line
+        self._lasts[node] = self._told[node] = line
+
+    def told(self, node: int) -> int:
+        """The line that stands for the node's end in the log: its newest event is there."""
+        return self._told[node]
+
+    def tell_again(self, node: int, line: int) -> None:
+        """What the node says was told again, at last by this line; 0 for a node that says
+        nothing."""
+        self._told[node] = line or self._told[self._parents[node]]
 
     def parent_of(self, node: int) -> int:
         """The node above."""

@@ -310,3 +310,36 @@ def test_several_results_and_a_remark_on_one_line(tmp_path: Path) -> None:
         ],
     )
     assert found.said()[2:] == [("tool", "t1"), ("tool", "t2"), ("user", "and quickly")]
+
+
+def test_branch_from_a_reply_of_several_lines_that_was_told_again_keeps_what_is_before_it(
+    tmp_path: Path,
+) -> None:
+    found = imported(
+        tmp_path,
+        [
+            claude_user("a", None, "go"),
+            claude_block("b", "a", "m1", {"type": "thinking", "thinking": "so", "signature": "s"}),
+            claude_block("c", "b", "m1", claude_text("left")),
+            claude_user("d", None, "anew"),
+            claude_user("e", "c", "back"),
+            claude_user("f", "c", "back otherwise"),
+        ],
+    )
+    assert found.said() == [("user", "go"), ("assistant", "left"), ("user", "back otherwise")]
+
+
+def test_compaction_told_again_tells_what_was_told_again_before_it(tmp_path: Path) -> None:
+    found = imported(
+        tmp_path,
+        [
+            claude_user("a", None, "go"),
+            claude_block("b", "a", "m1", claude_text("left")),
+            claude("system", "k", None, subtype="compact_boundary", content="x"),
+            claude_user("s", "k", "S", isCompactSummary=True),
+            claude_user("c", "s", "on"),
+            claude_user("d", None, "anew"),
+            claude_user("e", "c", "back"),
+        ],
+    )
+    assert found.said() == [("user", "on"), ("user", "back")]

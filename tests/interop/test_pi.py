@@ -256,3 +256,61 @@ def test_result_of_no_call_and_a_second_one_are_kept(tmp_path: Path) -> None:
         ],
     )
     assert (found.report.results, found.report.kept) == (1, 2)
+
+
+def test_branch_from_an_entry_that_says_nothing_keeps_what_was_told_again_before_it(
+    tmp_path: Path,
+) -> None:
+    found = imported(
+        tmp_path,
+        [
+            pi_user("a", None, "go"),
+            pi_reply("b", "a", "left"),
+            pi_entry("l", "b", type="label", targetId="a", label="here"),
+            pi_user("c", None, "anew"),
+            pi_user("d", "l", "back"),
+            pi_user("e", "l", "back otherwise"),
+        ],
+    )
+    said = [("user", "go"), ("assistant", "left"), ("user", "back otherwise")]
+    assert found.said() == said
+    with found.open() as session:
+        assert [one.content for one in session.history()] == [
+            "go",
+            [{"type": "text", "text": "left"}],
+            "back otherwise",
+        ]
+
+
+def test_compaction_told_again_reaches_as_far_where_its_first_kept_entry_follows_a_label(
+    tmp_path: Path,
+) -> None:
+    compaction = {"type": "compaction", "summary": "S", "firstKeptEntryId": "b"}
+    found = imported(
+        tmp_path,
+        [
+            pi_user("a", None, "go"),
+            pi_entry("l", "a", type="label", targetId="a", label="here"),
+            pi_reply("b", "l", "kept"),
+            pi_entry("k", "b", **compaction),
+            pi_user("c", None, "anew"),
+            pi_user("d", "k", "back"),
+        ],
+    )
+    assert found.said() == [("assistant", "kept"), ("user", "back")]
+
+
+def test_compaction_told_again_without_a_first_kept_entry_tells_all_before_it(
+    tmp_path: Path,
+) -> None:
+    found = imported(
+        tmp_path,
+        [
+            pi_user("a", None, "go"),
+            pi_reply("b", "a", "left"),
+            pi_entry("k", "b", type="compaction", summary="S"),
+            pi_user("c", None, "anew"),
+            pi_user("d", "k", "back"),
+        ],
+    )
+    assert found.said() == [("user", "back")]
