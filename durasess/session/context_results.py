@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from durasess.session.context_text import quoted
-from durasess.session.state import Run, ToolState
+from durasess.session.state import Message, Run, ToolState
 
 EVIDENCE_CHARACTERS = 600
 """Of a reason or of evidence, as JSON."""
@@ -51,9 +51,18 @@ TEXTS: dict[str, Told] = {
 }
 """What is known of a call → what is told. `{at}` is when it started, `{why}` what was found."""
 
+LATER = {
+    True: Told("Completed later; the output is told below, where it came.", False),
+    False: Told("Failed later; the error is told below, where it came.", True),
+}
+"""Whether a result that came as news is one of success → what stands in its place."""
 
-def result_of(call: ToolState, open_run: Run | None) -> Told:
-    """The result that stands for the missing one."""
+
+def result_of(call: ToolState, open_run: Run | None, *, later: Message | None = None) -> Told:
+    """The result that stands for the missing one. `later` is the news of it, where the message that
+    asked had left the state: what is known of the call is older than that."""
+    if later is not None:
+        return LATER[later.ok]
     told = TEXTS[standing(call, open_run)]
     at = f" at {call.started_at}" if call.started_at else ""
     return Told(told.text.format(at=at, why=_why(call)), told.is_error)

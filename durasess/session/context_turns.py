@@ -63,6 +63,7 @@ class History:
         self._resolve = resolve
         self._calls: dict[str, ToolState] = {}
         self._results: dict[str, Message] = {}
+        self._news: dict[str, Message] = {}
         self._asked: set[str] = set()
         model = state.runtime_config.get("model")
         self._model = model if isinstance(model, str) else None
@@ -119,6 +120,8 @@ class History:
             self._asked.update(message.calls)
             if message.role == "tool":
                 found.setdefault(message.key, message)
+            elif message.late:
+                self._news[message.late] = message
         self._results.update(found)
 
     def _request(self, message: Message) -> Unit:
@@ -169,7 +172,8 @@ class History:
                 reason=cleaner.text(call.reason),
                 evidence=cleaner.value(self._resolve(call.evidence)),
             )
-            told = result_of(found, self._state.open_run)
+            later = self._news.get(call.key)
+            told = result_of(found, self._state.open_run, later=later)
             content, is_error, seq = cleaner.value(told.text), told.is_error, 0
         else:
             content = returned(cleaner.value(self._resolve(result.content)))

@@ -253,3 +253,25 @@ def test_late_result_is_told_as_it_came_wherever_it_is_stored(tmp_path, output, 
         )
         assert "late result of the tool call work (c)" in told and shown in told
         assert "$blob" not in told and "not shown" not in told
+
+
+@pytest.mark.parametrize(("ok", "told"), [(True, "Completed later"), (False, "Failed later")])
+@pytest.mark.parametrize("is_started", [True, False])
+def test_call_whose_result_came_late_is_told_so_in_its_place(tmp_path, ok, told, is_started):
+    """It was told to be of unknown outcome, or never started, and below that its result came."""
+    with Store(tmp_path / "late", resident_messages=1).create("s") as session:
+        run = session.run("go").start()
+        run.assistant("", tool_calls=[call()])
+        if is_started:
+            run.tool("c").start().unknown("nobody looked")
+        run.finish()
+        for number in range(3):
+            with session.run(f"q{number}") as run:
+                run.assistant("a")
+        session.answer("c", "RESULT", ok=ok)
+        context = session.context()
+        assert contexts.broken(context) == []
+        results = [one["content"] for one in context.messages if one["role"] == "tool"]
+        assert len(results) == 1
+        assert results[0].startswith(told)
+        assert "RESULT" in str(context.messages[-1]["content"])
