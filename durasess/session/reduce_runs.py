@@ -11,7 +11,13 @@ from durasess.session import events, usage
 from durasess.session.out_of_line import is_reference, preview
 from durasess.session.pairing import answered_seq, call_key
 from durasess.session.report import opening_request
-from durasess.session.residency import hide, with_message, without_before, without_behind
+from durasess.session.residency import (
+    hide,
+    with_cut_off,
+    with_message,
+    without_before,
+    without_behind,
+)
 from durasess.session.state import (
     COMPACTIONS_KEPT,
     OPEN_CALLS,
@@ -163,14 +169,7 @@ def _ended(
     state: SessionState, event: Event, run: Run, data: events.RunFinished, resident: int
 ) -> SessionState:
     if state.partial is not None:
-        cut_off = Message(
-            seq=state.partial.seq,
-            role="assistant",
-            content="".join(state.partial.chunks),
-            run_id=state.partial.run_id,
-            partial=True,
-        )
-        state = with_message(replace(state, partial=None), cut_off, resident)
+        state = with_cut_off(replace(state, partial=None), state.partial, resident)
     ended = replace(
         run,
         status=data.status,

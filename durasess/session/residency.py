@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from durasess.session.pairing import call_place
-from durasess.session.state import OPEN_CALLS, Message, SessionState, ToolState
+from durasess.session.state import OPEN_CALLS, Message, Partial, SessionState, ToolState
 
 
 def with_message(state: SessionState, message: Message, resident: int) -> SessionState:
@@ -29,13 +29,33 @@ def with_message(state: SessionState, message: Message, resident: int) -> Sessio
     return grown
 
 
+def with_cut_off(state: SessionState, partial: Partial, resident: int) -> SessionState:
+    """The state with what came of a reply that was cut off. One that a summary tells, which no
+    writer of ours lets happen, is left out."""
+    if state.compaction is not None and partial.seq <= state.compaction.through:
+        return state
+    message = Message(
+        seq=partial.seq,
+        role="assistant",
+        content="".join(partial.chunks),
+        run_id=partial.run_id,
+        partial=True,
+    )
+    return with_message(state, message, resident)
+
+
 def _trimmed(state: SessionState, resident: int) -> SessionState:
     """Cut before a user message, or before a reply when one turn alone is too long; never between
-    a call and its result. A single reply stays, however many calls it has."""
+    a call and its result. A single reply stays, however many calls it has; so does what came while
+    a reply is streamed, which has its place before that."""
     messages = state.messages
     first = len(messages) - resident
+    end = len(messages)
+    if state.partial is not None:
+        place = state.partial.seq
+        end = min(end, sum(one.seq < place for one in messages) + 1)
     for roles in (("user",), ("assistant",)):
-        for index in range(max(first, 1), len(messages)):
+        for index in range(max(first, 1), end):
             if messages[index].role in roles:
                 return _cut(state, index)
     return state

@@ -80,17 +80,24 @@ def compact(core: Core, summary: str, through: int | None) -> Operation[Receipt]
         if through is None:
             raise EventRejectedError(
                 "event rejected: no message can be compacted: the first one that is left asks for "
-                "calls that are open, or there is none. Nothing was written."
+                "calls that are open, or is a reply that has not ended, or there is none. Nothing "
+                "was written."
             )
     return (yield from record(core, events.ContextCompacted(summary=summary, through=through)))
 
 
 def last_compactable(state: SessionState) -> int | None:
-    """The newest seq that a compaction may go up to: before the first message with open calls."""
+    """The newest seq that a compaction may go up to: before the first message with open calls, and
+    before a reply that has not ended."""
     before = min((call.seq for call in blocking_compaction(state)), default=state.seq + 1)
+    if state.partial is not None:
+        before = min(before, state.partial.seq)
     seqs = [message.seq for message in state.messages if message.seq < before]
     after = state.compaction.through if state.compaction else 0
     newest = max(seqs, default=0)
+    if not seqs and 0 < state.older_since < before:
+        # What may go is only in the log: up to what the state has of it.
+        newest = min([before, *(message.seq for message in state.messages[:1])]) - 1
     return newest if newest > after else None
 
 

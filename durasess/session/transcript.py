@@ -35,6 +35,9 @@ _MOST_CALLS = 1000
 
 _SAID = frozenset(["run_started", "user_message", "assistant_message", "message_delta"])
 
+_ENDS_PIECES = frozenset(["run_started", "assistant_message", "run_finished", "rewound"])
+"""Behind each of these, a piece is the first of a reply."""
+
 _TOLD = _SAID | CALL_EVENTS | {"run_finished"}
 """What messages are made of; a reply that was cut off becomes one when its run ends."""
 
@@ -49,9 +52,9 @@ def older_chunks(events: Events, state: SessionState, reducer: Reducer) -> Itera
     while start > state.older_since:
         start = max(state.older_since, start - size)
         size *= 4
-        messages, calls = _chunk(events, start, state, reducer, known_from)
+        messages, calls, unproven = _chunk(events, start, state, reducer, known_from)
         if start > state.older_since:
-            messages = _from_user(messages)
+            messages = _from_user([one for one in messages if one.seq > unproven])
         if messages:
             known_from = messages[0].seq
             yield messages, calls
@@ -66,11 +69,14 @@ def _from_user(messages: list[Message]) -> list[Message]:
 
 def _chunk(
     events: Events, start: int, state: SessionState, reducer: Reducer, before: int
-) -> tuple[list[Message], dict[str, ToolState]]:
+) -> tuple[list[Message], dict[str, ToolState], int]:
+    """Messages, their calls, and where a reply in pieces stands that may have begun before `start`;
+    0 when there is none."""
     messages: list[Message] = []
     calls: dict[str, ToolState] = {}
     known = {message.seq for message in state.messages}
-    within = _with_older_calls(_within(events(start - 1), state, before), events, start, state)
+    reach = _Reach(state, before)
+    within = _with_older_calls(reach.within(events(start - 1)), events, start, state)
     for left, states in _leaving(within, reducer, state.hidden, state.older_since):
         for message in left:
             # The result of an older call may have come behind what is known; once is enough.
@@ -78,15 +84,36 @@ def _chunk(
             if message.seq < before or is_answer:
                 messages.append(message)
                 calls.update((key, states[key]) for key in message.calls if key in states)
-    return messages, calls
+    return messages, calls, reach.unproven
 
 
-def _within(events: Iterator[Event], state: SessionState, before: int) -> Iterator[Event]:
-    """Up to the first message that is known, and on for a while: a result may come later."""
-    for event in events:
-        if event.seq > min(before + LATEST_RESULT, state.seq):
-            return
-        yield event
+class _Reach:
+    """How far a chunk is read: up to the first message that is known, and on for a while: a result
+    may come later, and a reply in pieces has its place where the first one came."""
+
+    def __init__(self, state: SessionState, before: int) -> None:
+        self._state = state
+        self._before = before
+        self.unproven = 0
+        """The first piece of a reply of which pieces may stand before what is read; 0 for none."""
+
+    def within(self, events: Iterator[Event]) -> Iterator[Event]:
+        """The events that are read."""
+        is_proven = False
+        first = 0
+        """The piece with which the reply in pieces begins that is going on; 0 for none."""
+        for event in events:
+            if event.seq > self._state.seq:
+                return
+            if event.seq > self._before + LATEST_RESULT and not 0 < first < self._before:
+                return
+            if event.type == "message_delta":
+                first = first or event.seq
+                if not is_proven:
+                    self.unproven = self.unproven or event.seq
+            elif event.type in _ENDS_PIECES:
+                is_proven, first = True, 0
+            yield event
 
 
 def _with_older_calls(

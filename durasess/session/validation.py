@@ -161,6 +161,11 @@ def _context_compacted(state: SessionState, draft: Draft, data: events.ContextCo
         )
     if not 0 < data.through <= state.seq:
         refuse(f"there is no seq {data.through}", f"the last one is {state.seq}")
+    if state.partial is not None and state.partial.seq <= data.through:
+        refuse(
+            f"the reply that comes in pieces since seq {state.partial.seq} has not ended",
+            "compact up to before it, or wait for its end",
+        )
     for call in blocking_compaction(state):
         if call.seq <= data.through:
             refuse(

@@ -275,3 +275,38 @@ def test_call_whose_result_came_late_is_told_so_in_its_place(tmp_path, ok, told,
         assert len(results) == 1
         assert results[0].startswith(told)
         assert "RESULT" in str(context.messages[-1]["content"])
+
+
+def test_summary_made_while_a_reply_is_streamed_tells_what_was_said_before_it(tmp_path):
+    """It went behind the reply's first piece: later, what it told was in the contexts once more."""
+    with Store(tmp_path / "s", resident_messages=1).create("s") as session:
+        run = session.run("q").start()
+        reply = run.stream()
+        reply.delta("Work")
+        run.user("hurry")
+        with pytest.raises(EventRejectedError, match="the reply that comes in pieces since seq 3"):
+            session.compact("told", through=4)
+        session.compact("told")
+        assert session.state.compaction.through == 2
+        reply.delta("ing")
+        run.finish("failed")
+        for number in range(3):
+            with session.run(f"u{number}"):
+                pass
+        told = [one["content"] for one in session.context().messages]
+        assert told == ["Working", "hurry", "u0", "u1", "u2"]
+
+
+@pytest.mark.parametrize("resident", [1, 200])
+def test_messages_that_only_the_log_has_are_compacted_before_an_open_call(tmp_path, resident):
+    """It was refused: of what the state held, nothing could go."""
+    with Store(tmp_path / "s", resident_messages=resident).create("s") as session:
+        for number in range(4):
+            with session.run(f"u{number}") as run:
+                run.assistant(f"a{number}")
+        run = session.run("now").start()
+        run.assistant("asks", tool_calls=[call()])
+        session.compact("told")
+        assert [one["content"] for one in session.context().messages][:-1] == ["asks"]
+        with pytest.raises(EventRejectedError, match="no message can be compacted"):
+            session.compact("more")

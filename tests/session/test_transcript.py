@@ -247,15 +247,43 @@ def streamed(seed, *, rewinds_within=False):
 
 
 @pytest.mark.parametrize("within", [False, True], ids=["between", "within"])
-@pytest.mark.parametrize("resident", [4, 200])
-def test_rewind_into_the_middle_of_a_streamed_reply_leaves_what_the_state_has(resident, within):
-    """The pieces before the cut stood in the history as a reply of their own, and a reply that
-    was cut off was told without its last pieces."""
-    for seed in range(150):
+@pytest.mark.parametrize("resident", [1, 2, 4, 200])
+@pytest.mark.parametrize(("first_chunk", "latest"), [(1000, 4000), (3, 3), (7, 4000)])
+def test_streamed_replies_with_what_came_between_their_pieces_are_read_as_the_state_has_them(
+    monkeypatch, first_chunk, latest, resident, within
+):
+    """Pieces before a rewind stood in the history as a reply of their own, one that was cut off was
+    told without its last pieces; what the user said meanwhile was in no context; a chunk that began
+    between two pieces told the second part as a reply, and the whole once more."""
+    monkeypatch.setattr("durasess.session.transcript.FIRST_CHUNK", first_chunk)
+    monkeypatch.setattr("durasess.session.transcript.LATEST_RESULT", latest)
+    for seed in range(100):
         log = streamed(seed, rewinds_within=within)
         unbounded = told(fold(log, Reducer(resident_messages=10**6)).messages)
-        assert by_place(whole(log, resident)) == unbounded, seed
-        assert by_place(live(log, resident)) == unbounded, seed
+        assert told(whole(log, resident)) == unbounded, seed
+        assert told(live(log, resident)) == unbounded, seed
+
+
+def test_what_came_while_a_reply_is_streamed_stays_in_the_state_until_it_ends():
+    said = [("session_created", {}), ("run_started", {"request": "q"}, "r")]
+    said += [("message_delta", {"text": "p"}, "r")]
+    said += [("user_message", {"content": f"u{n}"}, "r") for n in range(9)]
+    going_on = fold(numbered(*said), Reducer(resident_messages=2))
+    assert [one.seq for one in going_on.messages] == [*range(4, 13)]
+    said += [("run_finished", {"status": "failed"}, "r"), ("user_message", {"content": "on"})]
+    over = fold(numbered(*said), Reducer(resident_messages=2))
+    assert [one.seq for one in over.messages] == [12, 14]
+
+
+@pytest.mark.parametrize("resident", [1, 200])
+def test_reply_that_began_before_the_end_of_a_summary_brings_nothing_of_it_back(resident):
+    """As other logs may have it."""
+    said = [("session_created", {}), ("run_started", {"request": "q"}, "r")]
+    said += [("message_delta", {"text": "p"}, "r"), ("user_message", {"content": "u"}, "r")]
+    said += [("context_compacted", {"summary": "S", "through": 4})]
+    said += [("run_finished", {"status": "failed"}, "r")]
+    said += [("user_message", {"content": f"u{n}"}) for n in range(5)]
+    assert [one.seq for one in live(numbered(*said), resident)] == [*range(7, 12)]
 
 
 def test_reply_that_was_cut_off_is_told_though_its_run_began_before_what_is_read(monkeypatch):
