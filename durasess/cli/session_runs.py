@@ -103,9 +103,10 @@ def newest_runs(
 
 def _begin(state: SessionState, limit: int | None) -> int:
     """The seq from which the log is read: the first of these runs, if the state says where."""
-    if limit is None or (limit > len(state.runs) and state.counts.runs > len(state.runs)):
+    counted = [run for run in state.runs if not run.again]
+    if limit is None or (limit > len(counted) and state.counts.runs > len(counted)):
         return 1
-    runs = state.runs[-limit:] if limit else []
+    runs = counted[-limit:] if limit else []
     return runs[0].seq if runs else state.seq + 1
 
 
@@ -131,7 +132,7 @@ class _Gathered:
         before = reducer.initial()
         for event in events:
             after = reducer.apply(before, event)
-            self._runs.update((run.seq, run) for run in after.runs[-2:])
+            self._runs.update((run.seq, run) for run in after.runs[-2:] if not run.again)
             for key in _touched(before, after, event):
                 self._note(key, before, after, event)
             before = after
@@ -165,7 +166,7 @@ class _Gathered:
 
     def overlay(self, state: SessionState) -> None:
         """What the state says is right; what was read began somewhere in the middle."""
-        self._runs.update((run.seq, run) for run in state.runs)
+        self._runs.update((run.seq, run) for run in state.runs if not run.again)
         for key in [key for key, call in self._calls.items() if call.status in OPEN_CALLS]:
             if key not in state.tool_states:
                 del self._calls[key]

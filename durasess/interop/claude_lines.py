@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from typing import Any
 
-from durasess.interop.claude_reply import Reply, results_in
+from durasess.interop.claude_reply import Counted, Reply, results_in
 from durasess.interop.claude_users import Users
 from durasess.interop.importer import (
     AtLine,
@@ -18,7 +19,6 @@ from durasess.interop.importer import (
     Mapped,
     between,
     kept,
-    text,
 )
 from durasess.interop.timeline import Timeline
 from durasess.interop.tree import NO_PARENT, ROOT, Tree
@@ -40,7 +40,8 @@ class Conversation:
         self.tree = Tree(lines.scratch)
         self.timeline = Timeline()
         self._reply: Reply | None = None
-        self._counted: OrderedDict[str, None] = OrderedDict()
+        self._told: Reply | None = None
+        self._counted: OrderedDict[str, Counted] = OrderedDict()
         self._users = Users(self.timeline)
         self._is_sidechain: bool | None = None
         self.title_rank = 0
@@ -93,12 +94,14 @@ class Conversation:
         tree.tip = fork
         for node in path:
             tree.tip = node
+            self.timeline.is_again = True
             told = 0
             for mapped in self._retold(node):
                 if mapped.drafts:
                     mapped.again = True
                     told = mapped.line.number
                     yield mapped
+            self.timeline.is_again = False
             tree.tell_again(node, told)
 
     def _retold(self, node: int) -> Maps:
@@ -136,22 +139,29 @@ class Conversation:
         if isinstance(item.get("uuid"), str) and self.tree.node(item["uuid"]) is not None:
             yield kept(line, "a line with this uuid was there before")
             return
-        reply = self._reply
-        message_id = text(item["message"].get("id"))
-        if reply is not None and kind == "assistant" and message_id == reply.message_id != "":
-            self._join(line, reply.node)
-        elif kind == "user" and results_in(line) and self._answers(line):
-            node = reply.node if reply is not None else self.tree.tip
-            self._join(line, node)
+        if kind == "assistant":
+            is_joined = self._continues(line)
+        else:
+            is_joined = bool(results_in(line)) and self._answers(line)
+        if is_joined:
+            self._join(line)
         else:
             yield from self.flush()
             yield from self._node(line)
         yield from self._said(line, self.tree.tip, line.number - 1)
 
-    def _join(self, line: Line, node: int) -> None:
+    def _join(self, line: Line) -> None:
         """It belongs to the newest reply, whichever of its lines it names as its parent."""
-        self.name(line, node)
-        self.tree.stretch(node, line.number)
+        self.name(line, self.tree.tip)
+        self.tree.stretch(self.tree.tip, line.number)
+
+    def _continues(self, line: Line) -> bool:
+        """Whether a line is of the newest reply, also where that was told without it because an
+        import ended there."""
+        if self._reply is not None:
+            return self._reply.has(line)
+        told, tip = self._told, self.tree.tip
+        return told is not None and told.has(line) and told.node == tip == self._placed(line)
 
     def _answers(self, line: Line) -> bool:
         """Whether a result is of the newest reply: it goes on from there or from nowhere else."""
@@ -161,11 +171,10 @@ class Conversation:
         """`before` is the line of what was told before it."""
         item = line.item
         if item["type"] == "assistant":
-            message_id = text(item["message"].get("id"))
-            if self._reply is None or self._reply.message_id != message_id or not message_id:
+            if self._reply is None or not self._reply.has(line):
                 if self._reply is not None:
                     yield from self.flush()
-                self._reply = Reply(message_id, node)
+                self._reply = Reply(node)
             self._reply.add(line)
         elif results_in(line) and self._reply is not None:
             # It may be between the lines of the reply.
@@ -178,13 +187,11 @@ class Conversation:
         reply, self._reply = self._reply, None
         if reply is None:
             return
+        self._told = reply
         first, *others = reply.lines
         self._users.at = reply.lines[-1].item.get("timestamp")
-        data = reply.data(is_counted=reply.message_id not in self._counted)
-        if reply.message_id:
-            self._counted[reply.message_id] = None
-            if len(self._counted) > _REMEMBERED:
-                self._counted.popitem(last=False)
+        data = reply.data()
+        self._count(reply, data)
         drafts = self.timeline.reply(first.item.get("timestamp"), first, data, reply.calls)
         if reply.error:
             drafts += self.timeline.finish(self._users.at, "failed", error=reply.error)
@@ -198,3 +205,18 @@ class Conversation:
             yield Mapped(line)
         for line in reply.others:
             yield self._users.map(line, first.number)
+
+    def _count(self, reply: Reply, data: dict[str, Any]) -> None:
+        """Each message once, and of its usage what was not counted with an earlier part of it: an
+        import may have ended between its lines."""
+        if not reply.message_id:
+            data["usage"] = reply.usage.as_data(Counted())
+            return
+        before = self._counted.get(reply.identity)
+        data["usage"] = reply.usage.as_data(before or Counted())
+        if before is not None and not self.timeline.is_again:
+            data["part"] = True
+        self._counted[reply.identity] = reply.usage.most(before or Counted())
+        self._counted.move_to_end(reply.identity)
+        if len(self._counted) > _REMEMBERED:
+            self._counted.popitem(last=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from durasess.interop.importer import Line, dicts, member, number, text, texts
 from durasess.interop.timeline import Call
@@ -11,12 +11,30 @@ _THINKING = frozenset(["thinking", "redacted_thinking"])
 _SERVER_SIDE = frozenset(["server_tool_use", "web_search_tool_result"])
 
 
-class Reply:
-    """`lines` share a message's id; `others` are the lines of results and asides that came while it
-    was held back."""
+class Counted(NamedTuple):
+    """Tokens that a message was said to have used."""
 
-    def __init__(self, message_id: str, node: int) -> None:
-        self.message_id = message_id
+    prompt: int | float = 0
+    completion: int | float = 0
+
+    def most(self, other: Counted) -> Counted:
+        """Each line says it anew, and it grows while the reply comes."""
+        return Counted(*map(max, self, other))
+
+    def as_data(self, before: Counted) -> dict[str, Any]:
+        """Deltas; nothing where nothing was said."""
+        if self == Counted():
+            return {}
+        left = (max(now - then, 0) for now, then in zip(self, before, strict=True))
+        return dict(zip(self._fields, left, strict=True))
+
+
+class Reply:
+    """`lines` share a message's id, and that of the request that it answers; `others` are the lines
+    of results and asides that came while it was held back."""
+
+    def __init__(self, node: int) -> None:
+        self.message_id = self.request_id = ""
         self.node = node
         self.lines: list[Line] = []
         self.others: list[Line] = []
@@ -24,12 +42,26 @@ class Reply:
         self.stop_reason = ""
         self.error = ""
         self._blocks: list[Any] = []
-        self._usage: dict[str, Any] = {}
+        self.usage = Counted()
         self._model = ""
+
+    @property
+    def identity(self) -> str:
+        """Of the message: some services give the same id to several."""
+        return f"{self.message_id}\0{self.request_id}"
+
+    def has(self, line: Line) -> bool:
+        """Whether a line of the model's is of this reply."""
+        message_id, request_id = _ids(line)
+        if message_id != self.message_id or not message_id:
+            return False
+        return not (request_id and self.request_id) or request_id == self.request_id
 
     def add(self, line: Line) -> None:
         """One more line."""
         message = line.item["message"]
+        self.message_id, request_id = _ids(line)
+        self.request_id = self.request_id or request_id
         self.lines.append(line)
         content = message.get("content")
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
@@ -52,13 +84,10 @@ class Reply:
         names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
         prompt = sum(number(reported.get(name)) for name in names)
         completion = number(reported.get("output_tokens"))
-        self._usage = {
-            "prompt": max(prompt, self._usage.get("prompt", 0)),
-            "completion": max(completion, self._usage.get("completion", 0)),
-        }
+        self.usage = self.usage.most(Counted(prompt, completion))
 
-    def data(self, *, is_counted: bool) -> dict[str, Any]:
-        """The data of its event; usage once for each message's id."""
+    def data(self) -> dict[str, Any]:
+        """The data of its event, without usage."""
         said = [one for one in dicts(self._blocks) if _is_said(one)]
         content: Any = said
         if all(one.get("type") == "text" for one in said):
@@ -67,9 +96,11 @@ class Reply:
         if any(text(one.get("type")) in _THINKING for one in dicts(self._blocks)):
             item = {"type": "message", "role": "assistant", "content": self._blocks}
             data["raw"] = {"provider": "anthropic", "item": item, "model": self._model}
-        if is_counted and self._usage:
-            data["usage"] = self._usage
         return data | ({"model": self._model} if self._model else {})
+
+
+def _ids(line: Line) -> tuple[str, str]:
+    return text(line.item["message"].get("id")), text(line.item.get("requestId"))
 
 
 def _is_said(block: dict[str, Any]) -> bool:

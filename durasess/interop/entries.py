@@ -22,7 +22,8 @@ MarkKind = Literal[
 class RunFacts(msgspec.Struct, kw_only=True):
     """One run, from the whole log. `number` counts runs of the session from 1. `worked_until` is of
     the last event before somebody found out that it was interrupted, else of its end. `reason` says
-    why it did not succeed. `outcomes` counts its calls by status; `is_hidden`: it was rewound."""
+    why it did not succeed. `outcomes` counts its calls by status; `is_hidden`: it was rewound;
+    `is_again`: an import said all of it once more."""
 
     number: int
     run_id: str
@@ -39,6 +40,7 @@ class RunFacts(msgspec.Struct, kw_only=True):
     messages: int = 0
     outcomes: dict[str, int] = msgspec.field(default_factory=dict)
     is_hidden: bool = False
+    is_again: bool = False
 
 
 class Remark(msgspec.Struct, frozen=True):

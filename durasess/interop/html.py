@@ -141,7 +141,7 @@ def _alert(overview: Overview) -> Iterator[str]:
 def _tiles(overview: Overview) -> Iterator[str]:
     usage = overview.usage
     runs = [f"{overview.messages:,} messages"]
-    yield _tile("Runs", f"{len(overview.runs):,}", runs)
+    yield _tile("Runs", f"{overview.counted_runs:,}", runs)
     calls = [f"{count:,} {CALLS[name].word}" for name, count in overview.outcomes.items()]
     yield _tile("Tool calls", f"{sum(overview.outcomes.values()):,}", calls)
     tokens = [f"{usage.prompt:,} in", f"{usage.completion:,} out"]

@@ -117,7 +117,7 @@ def _facts(overview: Overview) -> Iterator[tuple[str, str]]:
     length = duration(seconds_between(overview.started_at, overview.ended_at))
     yield "Time", f"{moment(overview.started_at)} to {moment(overview.ended_at)} UTC, {length}"
     yield "Events", f"{overview.first_seq:,} to {overview.last_seq:,}"
-    yield "Runs", f"{len(overview.runs):,}"
+    yield "Runs", f"{overview.counted_runs:,}"
     yield "Messages", f"{overview.messages:,}"
     yield "Tool calls", ", ".join(f"{n:,} {name}" for name, n in overview.outcomes.items())
     yield "Tokens", _tokens(usage.prompt, usage.completion, usage.total)

@@ -67,6 +67,11 @@ class Overview(msgspec.Struct, kw_only=True):
     notices: list[str] = msgspec.field(default_factory=list)
 
     @property
+    def counted_runs(self) -> int:
+        """How many runs there are, each once."""
+        return sum(not run.is_again for run in self.runs)
+
+    @property
     def is_pruned(self) -> bool:
         """Whether the log begins later than the session."""
         return self.first_seq > 1 and self.last_seq >= self.first_seq

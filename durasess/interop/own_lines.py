@@ -144,9 +144,19 @@ class _Reading:
         for name in ("to", "through"):
             if type(data.get(name)) is int:
                 data[name] = AtLine(self._line_of(data[name]))
-        place = call_place(str(data.get("key", "")))
-        if place is not None:
-            data["key"] = KeyOf(self._line_of(place[0]), place[1])
+        if (key := self._key(data.get("key"))) is not None:
+            data["key"] = key
+        if data.get("again") and isinstance(data.get("tool_calls"), list):
+            data["tool_calls"] = [self._asked(one) for one in data["tool_calls"]]
+
+    def _key(self, key: Any) -> KeyOf | None:
+        place = call_place(str(key or ""))
+        return None if place is None else KeyOf(self._line_of(place[0]), place[1])
+
+    def _asked(self, asked: Any) -> Any:
+        """A call that was asked for before, too."""
+        key = self._key(member(asked, "earlier"))
+        return asked if key is None else {**asked, "earlier": key}
 
     def _line_of(self, seq: int) -> int:
         """The line of an event, or of the last one before it; 0 when there is none."""

@@ -135,7 +135,7 @@ class _Reading:
         for node in path:
             before = self._lines.reread(tree.line_of(node))
             tree.tip = node
-            mapped = self._entries.map(before)
+            mapped = self._entries.again(before)
             if mapped.drafts:
                 yield Mapped(before, mapped.drafts, again=True)
             tree.tell_again(node, before.number if mapped.drafts else 0)

@@ -53,6 +53,13 @@ class Entries:
         drafts = self._timeline.end(at)
         return [*drafts, self._timeline.event("rewound", {"to": to}, at)]
 
+    def again(self, line: Line) -> Mapped:
+        """An entry that was mapped before."""
+        self._timeline.is_again = True
+        mapped = self.map(line)
+        self._timeline.is_again = False
+        return mapped
+
     def map(self, line: Line) -> Mapped:
         """One entry. Types that are not known are kept."""
         item = line.item

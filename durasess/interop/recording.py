@@ -200,6 +200,10 @@ class Recording:
     def _add(self, draft: Draft) -> Waiting:
         if not _REFERRING.isdisjoint(draft.data):
             self._refer(draft.data)
+        if draft.type == "assistant_message":
+            for asked in draft.data.get("tool_calls", ()):
+                if "earlier" in asked:
+                    self._refer(asked)
         waiting = Waiting(draft, self._next_seq)
         self._waiting.append(waiting)
         self._next_seq += 1
@@ -210,9 +214,10 @@ class Recording:
         for name in ("to", "through"):
             if isinstance(data.get(name), AtLine):
                 data[name] = max(self._seq_of(data[name].line), 1)
-        if isinstance(data.get("key"), KeyOf):
-            key: KeyOf = data["key"]
-            data["key"] = call_key(self._seq_of(key.line), key.call)
+        for name in ("key", "earlier"):
+            if isinstance(data.get(name), KeyOf):
+                key: KeyOf = data[name]
+                data[name] = call_key(self._seq_of(key.line), key.call)
 
     # -- where lines are in the log ---------------------------------------------------------
 

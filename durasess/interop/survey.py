@@ -14,10 +14,12 @@ from msgspec.structs import replace
 
 from durasess.engine.types import Event
 from durasess.interop.entries import RunFacts
+from durasess.interop.importer import dicts, text
 from durasess.interop.overview import Bar, Gap, Overview, Point
 from durasess.interop.recording import position_of
 from durasess.interop.visible import foreign_time, seconds
 from durasess.session.masking import Masker
+from durasess.session.pairing import call_key
 from durasess.session.reducer import Reducer
 from durasess.session.residency import hide, is_hidden
 from durasess.session.state import ANSWERABLE_CALLS, CallStatus, Meta, SessionState, ToolState
@@ -90,6 +92,7 @@ class _Survey:
         self._merged = 1
         self._worked_until = ""
         self._waiting: list[Point] = []
+        self._known: set[str] = set()
 
     def take(self, event: Event) -> None:
         """One event more."""
@@ -113,6 +116,8 @@ class _Survey:
             case "rewound" if len(self._state.hidden) and self._state.hidden != before.hidden:
                 first = self._state.hidden[-1][0]
                 made.hidden = hide(made.hidden, first, event.seq)
+        if event.type == "assistant_message" and plain_data(event).get("again") is True:
+            self._asked_again(before, plain_data(event).get("tool_calls"), event.seq)
         for call in changed_calls(before, self._state, event):
             self._call_changed(call, before.tool_states.get(call.key), event)
         if event.type not in _FOUND_LATER:
@@ -136,6 +141,7 @@ class _Survey:
                 request=self._masker.text(run.request),
                 resumes=self._masker.text(run.resumes),
                 code_version=self._masker.text(run.code_version),
+                is_again=run.again,
             )
         )
 
@@ -157,6 +163,7 @@ class _Survey:
         if self._made.runs and self._state.runs:
             self._made.runs[-1].usage = self._state.runs[-1].usage
             self._made.runs[-1].messages = self._state.runs[-1].messages
+            self._made.runs[-1].is_again = self._state.runs[-1].again
         at = seconds(event.ts)
         if at is None or so_far == used:
             return
@@ -169,7 +176,19 @@ class _Survey:
             self._made.points = [_merged(points[at : at + 2]) for at in range(0, len(points), 2)]
             self._merged *= 2
 
+    def _asked_again(self, before: SessionState, calls: Any, seq: int) -> None:
+        """A call that an import says once more is one: it goes on, or has ended and is known."""
+        for index, asked in enumerate(dicts(calls)):
+            was = before.tool_states.get(text(asked.get("earlier")))
+            if was is None:
+                self._known.add(call_key(seq, index))
+                continue
+            for outcomes in (self._made.outcomes, self._outcomes_of_run(was)):
+                outcomes[was.status] = outcomes.get(was.status, 0) - 1
+
     def _call_changed(self, call: ToolState, was: ToolState | None, event: Event) -> None:
+        if call.key in self._known:
+            return
         for outcomes in (self._made.outcomes, self._outcomes_of_run(call)):
             if was is not None:
                 outcomes[was.status] = outcomes.get(was.status, 0) - 1

@@ -101,9 +101,12 @@ class Tally:
 
     def _count_draft(self, draft: Draft) -> None:
         so_far, data = self.report_so_far, draft.data
+        if data.get("again") is True:
+            return
         if draft.type == "assistant_message":
-            so_far.messages += "content" in data
+            so_far.messages += "content" in data and data.get("part") is not True
             so_far.calls += len(data.get("tool_calls", ()))
+            so_far.runs += data.get("goes_on") is True
         elif draft.type == "user_message":
             so_far.messages += 1
         elif draft.type == "run_started":

@@ -17,6 +17,12 @@ _MAX_ID = 512
 """Characters of an id."""
 
 
+_AGAIN = frozenset(
+    ["run_started", "user_message", "assistant_message", "tool_result", "context_compacted"]
+)
+"""Events that say so when they are said again."""
+
+
 class Call(NamedTuple):
     """A tool call of a reply, as it is recorded."""
 
@@ -35,11 +41,15 @@ class _Asked(NamedTuple):
 
 class Timeline:
     """What is open now. Every method returns the events that say what happened; `at` is when the
-    foreign file says it did, and goes into their data, since the log has its own time."""
+    foreign file says it did, and goes into their data, since the log has its own time. While
+    `is_again`, they were said before and count for nothing (session/events.py)."""
 
     def __init__(self) -> None:
         self.run_id: str | None = None
-        self._runs = 0
+        self.is_again = False
+        self._runs = self._runs_again = 0
+        self._last_run = ""
+        self._goes_on = False
         self._last_status = ""
         self._open: dict[KeyOf, _Asked] = {}
         self._asked: dict[str, list[_Asked]] = {}
@@ -48,13 +58,21 @@ class Timeline:
         """A run; one that is open was interrupted. Without a request it goes on with what the last
         one left."""
         drafts = self.end(at)
-        before = f"run_{self._runs}"
-        self._runs += 1
-        self.run_id = f"run_{self._runs}"
+        before, self._last_run = self._last_run, self._next_run()
+        self.run_id = self._last_run
+        # What comes new into a run that was said again makes it one that counts.
+        self._goes_on = self.is_again
         data: dict[str, Any] = {"request": request}
         if request is None and self._last_status in ("interrupted", "cancelled", "failed"):
             data["resumes"] = before
         return [*drafts, self.event("run_started", data, at)]
+
+    def _next_run(self) -> str:
+        if self.is_again:
+            self._runs_again += 1
+            return f"again_{self._runs_again}"
+        self._runs += 1
+        return f"run_{self._runs}"
 
     def finish(self, at: Any, status: str, *, error: str = "", reason: str = "") -> list[Draft]:
         """The end of the open run, and of its calls; nothing when none is open."""
@@ -98,6 +116,11 @@ class Timeline:
         run_id = self.run_id or ""
         if calls:
             data["tool_calls"] = [_recorded(call) for call in calls]
+        if self.is_again:
+            for index, made in enumerate(data.get("tool_calls", ())):
+                made["earlier"] = KeyOf(line.number, index)
+        elif self._goes_on:
+            data["goes_on"], self._goes_on = True, False
         for index, call in enumerate(calls):
             asked = _Asked(KeyOf(line.number, index), call.call_id, run_id)
             self._open[asked.key] = asked
@@ -133,6 +156,8 @@ class Timeline:
         """An event of the open run, or of `run_id`."""
         if isinstance(at, str) and at:
             data["at"] = at
+        if self.is_again and type in _AGAIN:
+            data["again"] = True
         short = call_id[:_MAX_ID] or None
         return Draft(type, data, run_id or self.run_id, short)
 

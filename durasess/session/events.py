@@ -12,14 +12,12 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from durasess.session.event_data import EventData as EventData
+from durasess.session.event_data import RecordedCall as RecordedCall
 from durasess.session.state import Effect, RunStatus, SessionStatus
 
 SCHEMA_VERSION = 2
 """Of these types and of the state; migrations.py leads from each older one to the next."""
-
-
-class EventData(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The data of one type of event."""
 
 
 class SessionCreated(EventData):
@@ -75,6 +73,7 @@ class RunStarted(EventData):
     worker: dict[str, Any] = msgspec.field(default_factory=dict)
     code_version: str = ""
     resumes: str = ""
+    again: bool = False
 
 
 class UserMessage(EventData):
@@ -82,6 +81,7 @@ class UserMessage(EventData):
 
     content: Any
     raw: Any = None
+    again: bool = False
 
 
 class MessageDelta(EventData):
@@ -90,21 +90,11 @@ class MessageDelta(EventData):
     text: str
 
 
-class RecordedCall(EventData):
-    """One tool call of an assistant message. `arguments` is an object, or a text of other JSON.
-    `masked`: JSON paths in the arguments whose values are not the originals."""
-
-    call_id: str
-    name: str
-    arguments: Any = msgspec.field(default_factory=dict)
-    operation_id: str = ""
-    masked: list[str] = msgspec.field(default_factory=list)
-
-
 class AssistantMessage(EventData):
     """`assistant_message`: `raw` is {"provider", "item"}, stored as it came. `usage` holds deltas:
     prompt, completion, total, cost. `streamed` says that deltas came before it, `partial` that the
-    reply was cut off."""
+    reply was cut off, `part` that it is the rest of one that is counted, `goes_on` that it is the
+    first new one in a run that was said again, which is counted."""
 
     content: Any = ""
     tool_calls: list[RecordedCall] = msgspec.field(default_factory=list)
@@ -113,6 +103,9 @@ class AssistantMessage(EventData):
     model: str = ""
     streamed: bool = False
     partial: bool = False
+    again: bool = False
+    part: bool = False
+    goes_on: bool = False
 
 
 class ApprovalRequested(EventData):

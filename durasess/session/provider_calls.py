@@ -13,7 +13,7 @@ from typing import Any
 from durasess.engine import codec
 from durasess.engine.types import LineError
 from durasess.errors import EventRejectedError
-from durasess.session.events import RecordedCall
+from durasess.session.event_data import RecordedCall
 
 _MISSING = object()
 

@@ -7,10 +7,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from durasess.engine.types import Event
-from durasess.session import events, usage
-from durasess.session.out_of_line import is_reference, preview
+from durasess.session import events, said_again, usage
 from durasess.session.pairing import answered_seq, call_key
-from durasess.session.report import opening_request
+from durasess.session.report import beginning, opening_request
 from durasess.session.residency import (
     hide,
     with_cut_off,
@@ -33,9 +32,6 @@ from durasess.session.state import (
 )
 from durasess.session.when import happened_at
 
-REQUEST_CHARACTERS = 200
-"""Of a run's request that the state keeps; the message has all of it."""
-
 
 def run_started(
     state: SessionState, event: Event, data: events.RunStarted, resident: int
@@ -54,31 +50,20 @@ def run_started(
         worker=data.worker,
         code_version=data.code_version,
         resumes=data.resumes,
+        again=data.again,
     )
     state = replace(
         state,
         runs=[*state.runs, run][-RECENT_RUNS - 1 :],
         first_request=opening_request(state) or run.request,
-        counts=replace(state.counts, runs=state.counts.runs + 1),
+        counts=replace(state.counts, runs=state.counts.runs + (not data.again)),
     )
     if state.meta.status == "completed":
         state = replace(state, meta=replace(state.meta, status="active"))
     if data.request is None:
         return state
     message = Message(seq=event.seq, role="user", content=data.request, run_id=run.run_id)
-    return _said(state, message, resident)
-
-
-def beginning(content: Any) -> str:
-    """The first characters of a message's text, on one line."""
-    if is_reference(content):
-        return preview(content)
-    if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, dict)]
-        content = " ".join(text for text in texts if isinstance(text, str))
-    if not isinstance(content, str):
-        return ""
-    return " ".join(content[: REQUEST_CHARACTERS * 2].split())[:REQUEST_CHARACTERS]
+    return _said(state, message, resident, is_new=not data.again)
 
 
 def user_message(
@@ -92,7 +77,7 @@ def user_message(
         run_id=event.run_id or "",
         raw=data.raw,
     )
-    return _said(state, message, resident)
+    return _said(state, message, resident, is_new=not data.again)
 
 
 def message_delta(
@@ -113,6 +98,8 @@ def assistant_message(
     to tell; one that was cut off has not."""
     run_id = event.run_id or ""
     calls = dict(state.tool_states)
+    for asked in data.tool_calls:
+        said_again.drop_earlier(state, calls, asked.earlier)
     keys = []
     for index, asked in enumerate(data.tool_calls):
         key = call_key(event.seq, index)
@@ -142,10 +129,13 @@ def assistant_message(
         tool_states=calls,
         notice=state.notice if data.partial else None,
         partial=None,
-        counts=replace(state.counts, calls=state.counts.calls + len(keys)),
+        counts=replace(state.counts, calls=state.counts.calls + (0 if data.again else len(keys))),
     )
+    if data.goes_on:
+        state = said_again.gone_on(state)
     state = _used(state, run_id, usage.from_data(data.usage))
-    return _said(state, message, resident, calls=len(keys))
+    is_new = not (data.again or data.part)
+    return _said(state, message, resident, calls=len(keys), is_new=is_new)
 
 
 def _of_model(raw: Any, model: Any) -> Any:
@@ -208,13 +198,15 @@ def _notice(state: SessionState, event: Event, run: Run, data: events.RunFinishe
     return Notice(run.run_id, event.seq, reason, keys, finished, gaps)
 
 
-def _said(state: SessionState, message: Message, resident: int, *, calls: int = 0) -> SessionState:
+def _said(
+    state: SessionState, message: Message, resident: int, *, calls: int = 0, is_new: bool
+) -> SessionState:
     counts, runs = state.counts, state.runs
     if runs and message.run_id and runs[-1].run_id == message.run_id:
         newest = runs[-1]
         grown = replace(newest, messages=newest.messages + 1, calls=newest.calls + calls)
         runs = [*runs[:-1], grown]
-    state = replace(state, counts=replace(counts, messages=counts.messages + 1), runs=runs)
+    state = replace(state, counts=replace(counts, messages=counts.messages + is_new), runs=runs)
     return with_message(state, message, resident)
 
 

@@ -8,10 +8,14 @@ import msgspec
 
 from durasess.engine.types import Recovery
 from durasess.session import when
+from durasess.session.out_of_line import is_reference, preview
 from durasess.session.state import SessionState, ToolState
 
 _TITLE_CHARACTERS = 80
 """Of the first request, which stands for a title that nobody gave."""
+
+REQUEST_CHARACTERS = 200
+"""Of a run's request that the state keeps; the message has all of it."""
 
 
 class SessionReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +47,18 @@ class SessionReport(msgspec.Struct, frozen=True, kw_only=True):
             parts.append("the workspace is missing")
         parts += [f"warning: {warning}" for warning in self.warnings]
         return "; ".join(parts)
+
+
+def beginning(content: Any) -> str:
+    """The first characters of a message's text, on one line."""
+    if is_reference(content):
+        return preview(content)
+    if isinstance(content, list):
+        texts = [part.get("text") for part in content if isinstance(part, dict)]
+        content = " ".join(text for text in texts if isinstance(text, str))
+    if not isinstance(content, str):
+        return ""
+    return " ".join(content[: REQUEST_CHARACTERS * 2].split())[:REQUEST_CHARACTERS]
 
 
 def opening_request(state: SessionState) -> str:

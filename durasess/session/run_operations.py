@@ -13,6 +13,7 @@ from durasess.engine.types import Draft
 from durasess.errors import DurasessError, EventRejectedError, WorkspaceNotFoundError
 from durasess.session import events, usage
 from durasess.session.core import Core, Emission, Operation, draft
+from durasess.session.event_data import RecordedCall
 from durasess.session.pairing import call_key, unstarted_outcome
 from durasess.session.provider_calls import recorded_calls
 from durasess.session.state import RunStatus, SessionState, ToolState
@@ -135,7 +136,7 @@ def reply(
     for call in calls:
         found = core.mask_arguments(call.arguments)
         masked.append(
-            events.RecordedCall(
+            RecordedCall(
                 call_id=call.call_id,
                 name=call.name,
                 arguments=found.value,

@@ -149,7 +149,7 @@ Chunk = tuple[list[Message], dict[str, ToolState]]
 
 class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     """One execution: from a request (its beginning) to its answer. `worker` is what wrote
-    `run_started`."""
+    `run_started`. `again`: nothing in it was new so far, and it is not counted."""
 
     run_id: str
     seq: int
@@ -165,11 +165,11 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     usage: Usage = Usage()
     messages: int = 0
     calls: int = 0
+    again: bool = False
 
 
 class Checkpoint(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The position of the agent loop: events up to `dispatched` were handled, `next` says what
-    comes. `seq` is the event that said so."""
+    """Where the agent loop is: all up to `dispatched` was handled, then `next`; `seq` said so."""
 
     dispatched: int = 0
     next: Any = None

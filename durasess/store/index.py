@@ -22,7 +22,7 @@ from durasess.engine.files import Files
 from durasess.store import texts
 
 NAME = ".index.sqlite"
-VERSION = 2
+VERSION = 3
 TIMEOUT_S = 2.0
 """Seconds that one waits for another process that writes the index."""
 

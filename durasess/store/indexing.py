@@ -162,19 +162,25 @@ class _Fold:
 
     def _add_own(self, event: Event, data: dict[str, Any]) -> None:
         if event.type == "run_started":
-            self._db.execute(
-                "INSERT OR REPLACE INTO runs VALUES(?,?,?,?,'','running','',NULL,?,?,0,0,0,0.0)",
-                (
-                    *(self._row.session_id, event.seq, event.run_id or "", happened_at(event)),
-                    *(self.model, self.workspace),
-                ),
-            )
+            if data.get("again") is not True:
+                self._begin_run(event)
         elif event.type == "run_finished":
             self._end_run(event, data)
         elif event.type in ("assistant_message", "usage_recorded"):
+            if data.get("goes_on") is True:
+                self._begin_run(event)
             found = data.get("usage")
             if isinstance(found, dict):
                 self._use(event, usage.from_data(found), _text(data.get("model")) or self.model)
+
+    def _begin_run(self, event: Event) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO runs VALUES(?,?,?,?,'','running','',NULL,?,?,0,0,0,0.0)",
+            (
+                *(self._row.session_id, event.seq, event.run_id or "", happened_at(event)),
+                *(self.model, self.workspace),
+            ),
+        )
 
     def _end_run(self, event: Event, data: dict[str, Any]) -> None:
         ended_at = happened_at(event)

@@ -13,6 +13,7 @@ from durasess.engine import codec
 from durasess.engine.types import Event
 from durasess.errors import DurasessError
 from durasess.session import out_of_line
+from durasess.session.events import TYPES
 from durasess.session.masking import mask_secrets
 
 LONGEST = 65536
@@ -44,9 +45,10 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def texts(event: Event, read_blob: Callable[[str], bytes]) -> Iterator[Text]:
-    """The texts of an event. A large value that cannot be read is passed over."""
+    """The texts of an event, but for what was said before. A large value that cannot be read is
+    passed over."""
     data = event.data
-    if not isinstance(data, dict):
+    if not isinstance(data, dict) or (event.type in TYPES and data.get("again") is True):
         return
     for role, value in _values(event.type, data):
         whole = "\n".join(_strings(_loaded(value, read_blob), role))

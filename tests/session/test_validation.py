@@ -253,7 +253,8 @@ REFUSALS = {
 
 def _reply(calls):
     from durasess.session.core import Emission, draft
-    from durasess.session.events import AssistantMessage, RecordedCall
+    from durasess.session.event_data import RecordedCall
+    from durasess.session.events import AssistantMessage
 
     def operation():
         data = AssistantMessage(tool_calls=[RecordedCall(**one) for one in calls])
