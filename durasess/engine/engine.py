@@ -264,7 +264,8 @@ class Engine(EngineView):
 
     def prune(self) -> Pruned:
         """Delete the segments that both snapshots cover, then the blobs that nothing names any
-        more; says what went. History before `first_seq` of the result can't be read any more."""
+        more; says what went. History before `first_seq` of the result can't be read any more.
+        EventRejectedError while `takes` refuses a snapshot and the log is whole."""
         writer = self._usable_writer()
         pruned: Pruned = self._hand_over(lambda: writer.prune(self._blobs))
         return pruned

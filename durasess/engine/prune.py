@@ -12,9 +12,10 @@ import msgspec
 from durasess.engine import blobs as blob_files
 from durasess.engine import files, paths, segment, survey
 from durasess.engine.blobs import Blobs
+from durasess.engine.fold import Fold, stored_state
 from durasess.engine.types import Damage
 from durasess.engine.walk import Walk, unreached
-from durasess.errors import CorruptionError
+from durasess.errors import CorruptionError, EventRejectedError
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,12 +32,20 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     blobs_left: str = ""
 
 
-def prune(disk: files.Files, directory: str, *, apply: bool, blobs: Blobs | None = None) -> Pruned:
+def prune(
+    disk: files.Files,
+    directory: str,
+    *,
+    apply: bool,
+    blobs: Blobs | None = None,
+    fold: Fold | None = None,
+) -> Pruned:
     """Delete what can be deleted, or with `apply=False` say what that is.
 
     `blobs` are those of the only writer there is; None leaves them alone, because what another
-    writer is about to name cannot be known. CorruptionError when a snapshot that would be leaned on
-    is not valid. Unlinks reach the disk in any order, so a crash may leave older segments with gaps
+    writer is about to name cannot be known. `fold` is the program's, where there is one.
+    CorruptionError when a snapshot that would be leaned on is not valid, EventRejectedError when it
+    is of a program that knows less than this one and the log has all the events. Unlinks reach the disk in any order, so a crash may leave older segments with gaps
     between them; no reader needs them.
     """
     claims = survey.look(disk, directory, every_snapshot=True)
@@ -46,8 +55,25 @@ def prune(disk: files.Files, directory: str, *, apply: bool, blobs: Blobs | None
             f"{directory}: {names} is not valid, so nothing is pruned. Take a snapshot first.",
             path=directory,
         )
+    if fold is not None and segment.present(disk, directory, 1):
+        _check_taken(claims, fold)
     pruned = _segments(disk, claims, apply=apply)
     return _with_blobs(disk, claims, pruned, blobs)
+
+
+def _check_taken(claims: survey.Claims, fold: Fold) -> None:
+    """Where this program replays the log because of a snapshot, the log has what that lacks."""
+    for found in claims.snapshots if fold.takes is not None else ():
+        state = stored_state(found.document.state, found.trailer.schema_version, fold)
+        if fold.takes is not None and not fold.takes(state):
+            path = paths.join(claims.directory, found.name)
+            raise EventRejectedError(
+                f"{path} was made by a program that knows less of the events than this one: what "
+                "it lacks is only in the log, so nothing is pruned. Take two snapshots with this "
+                "program, with an event between them, then prune. Nothing was deleted.",
+                path=path,
+                seq=found.trailer.seq,
+            )
 
 
 def _segments(disk: files.Files, claims: survey.Claims, *, apply: bool) -> Pruned:

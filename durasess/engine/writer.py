@@ -424,7 +424,7 @@ class Writer:
                 path=self._directory,
             )
         unshared = blobs if self._turns.is_last() else None
-        return prune.prune(self._disk, self._directory, apply=True, blobs=unshared)
+        return prune.prune(self._disk, self._directory, apply=True, blobs=unshared, fold=self._fold)
 
     def check_usable(self) -> None:
         """Raise what ended this handle, if anything did."""

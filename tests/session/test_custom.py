@@ -254,6 +254,30 @@ def test_custom_state_that_lacks_what_was_pruned_is_told(tmp_path):
         assert any("is not in the state" in one for one in session.recovery.log.notices)
 
 
+def test_prune_leans_on_no_snapshot_of_a_program_that_knows_less(tmp_path):
+    """It deleted the events that only this program knows, and the next opening lacked them."""
+    made_by_the_old_program(tmp_path).close()
+    with store_at(tmp_path).open("s") as session:
+        for number in range(3):
+            session.emit("counted", {"by": number})
+            session.snapshot()
+    with old_store(tmp_path).open("s") as session:
+        known = session.custom_state
+        with pytest.raises(EventRejectedError, match="knows less of the events"):
+            session.prune()
+        session.note("one")
+        session.snapshot()
+        with pytest.raises(EventRejectedError, match=r"snapshot\.prev.* with an event between"):
+            session.prune()
+    with old_store(tmp_path).open("s") as session:
+        assert session.custom_state == known
+        session.note("two")
+        session.snapshot()
+        assert session.prune().segments
+    with old_store(tmp_path).open("s") as session:
+        assert session.custom_state == known and not was_replayed(session)
+
+
 def emit_many(session):
     """More types without a reducer than a state names."""
     for number in range(MOST_PASSED_OVER + 9):
