@@ -260,7 +260,8 @@ class AsyncSession(SessionView):
 
     async def prune(self) -> Pruned:
         """Delete history that snapshots cover, and large values that nothing names any more; says
-        what went. Refused while older messages that count, or results of `once`, are only there."""
+        what went. Refused while older messages that count, or results of `once`, are only there,
+        and while a snapshot is of a program that knows less of the session's own events."""
         session_operations.check_prunable(self._core)
         return await in_thread(self._core.engine.prune)
 

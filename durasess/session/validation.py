@@ -15,6 +15,7 @@ import msgspec
 from durasess.engine import paths
 from durasess.engine.types import Draft
 from durasess.session import events, usage, validate_calls
+from durasess.session.out_of_line import KEY
 from durasess.session.pairing import answered_seq
 from durasess.session.refusal import check_run, refuse
 from durasess.session.state import OPEN_CALLS, SessionState, ToolState
@@ -200,6 +201,21 @@ def _rewound(state: SessionState, draft: Draft, data: events.Rewound) -> None:
         )
 
 
+def _config_changed(state: SessionState, draft: Draft, data: events.ConfigChanged) -> None:
+    for name in data.config:
+        _check_name(name, "config")
+
+
+def _state_set(state: SessionState, draft: Draft, data: events.StateSet) -> None:
+    _check_name(data.name, "custom state")
+
+
+def _check_name(name: str, where: str) -> None:
+    """Alone in its object, the key of a reference makes a reference of it."""
+    if name == KEY:
+        refuse(f"{name!r} is no name for a value of the {where}", "choose another one")
+
+
 def _checkpoint(state: SessionState, draft: Draft, data: events.CheckpointSet) -> None:
     if not 0 <= data.dispatched <= state.seq:
         refuse(f"there is no seq {data.dispatched}", f"the last one is {state.seq}")
@@ -236,6 +252,8 @@ _CHECKS: dict[str, Callable[[SessionState, Draft, Any], None]] = {
     "tool_started": validate_calls.tool_started,
     "tool_result": validate_calls.tool_result,
     "tool_recovery": validate_calls.tool_recovery,
+    "config_changed": _config_changed,
+    "state_set": _state_set,
     "context_compacted": _context_compacted,
     "rewound": _rewound,
     "checkpoint": _checkpoint,

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from durasess import EventRejectedError, OutcomeUnknownError, Store
+from durasess.engine.files import RealFiles
+from durasess.engine.verify import verify
 from durasess.session import usage
 from durasess.session.context_ids import legal_ids
 from durasess.session.state import Usage
@@ -310,3 +312,39 @@ def test_messages_that_only_the_log_has_are_compacted_before_an_open_call(tmp_pa
         assert [one["content"] for one in session.context().messages][:-1] == ["asks"]
         with pytest.raises(EventRejectedError, match="no message can be compacted"):
             session.compact("more")
+
+
+REFERENCE = {"$blob": {"hash": "a" * 64, "size": 5, "kind": "text"}}
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda session: session.configure(x=REFERENCE, y=[{"z": REFERENCE}]),
+        lambda session: session.emit("note", {"text": "t", "newer": REFERENCE}),
+        lambda session: session.set_state("x", REFERENCE),
+        lambda session: session.set_task(pending=[REFERENCE]),
+    ],
+    ids=["config", "field of a newer version", "state", "task"],
+)
+def test_value_with_the_form_of_a_reference_is_no_damage_wherever_it_stands(tmp_path, write):
+    """`verify` missed a blob that nobody had stored."""
+    with Store(tmp_path / "s").create("s") as session:
+        write(session)
+        *_, newest = session.events()
+        written = session.resolved(newest.data)
+        session.snapshot()
+        config = session.resolved(session.state.runtime_config)
+    assert str(REFERENCE) in str(written)
+    assert config in ({}, {"x": REFERENCE, "y": [{"z": REFERENCE}]})
+    assert verify(str(tmp_path / "s" / "s"), files=RealFiles()).damage == []
+
+
+def test_name_that_makes_a_reference_of_what_holds_it_is_refused(store):
+    with pytest.raises(EventRejectedError, match="no name for a value of the config"):
+        store.create("s0", config=REFERENCE)
+    with store.create("s") as session:
+        with pytest.raises(EventRejectedError, match="no name for a value of the config"):
+            session.configure(**REFERENCE)
+        with pytest.raises(EventRejectedError, match="no name for a value of the custom state"):
+            session.set_state("$blob", REFERENCE["$blob"])
