@@ -45,8 +45,9 @@ def prune(
     `blobs` are those of the only writer there is; None leaves them alone, because what another
     writer is about to name cannot be known. `fold` is the program's, where there is one.
     CorruptionError when a snapshot that would be leaned on is not valid, EventRejectedError when it
-    is of a program that knows less than this one and the log has all the events. Unlinks reach the disk in any order, so a crash may leave older segments with gaps
-    between them; no reader needs them.
+    is of a program that knows less than this one and the log has all the events. Unlinks reach the
+    disk in any order, so a crash may leave older segments with gaps between them; no reader needs
+    them.
     """
     claims = survey.look(disk, directory, every_snapshot=True)
     if claims.bad:
