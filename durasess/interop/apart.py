@@ -21,10 +21,10 @@ from durasess.engine.admission import Prepared
 from durasess.engine.engine import Engine
 from durasess.engine.types import Draft
 from durasess.errors import StorageError
+from durasess.interop.foreign_file import ForeignFile
 from durasess.interop.formats import IMPORTERS
 from durasess.interop.importer import Importer
 from durasess.interop.reading import Terms
-from durasess.interop.source import ForeignFile
 from durasess.interop.tally import ImportReport
 from durasess.session.core import Mask
 from durasess.session.masking import mask_secrets

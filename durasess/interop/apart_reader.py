@@ -19,9 +19,9 @@ from durasess.engine.types import Event
 from durasess.errors import DurasessError
 from durasess.interop.apart import BATCH, BLOB, HELLO, REFUSED, REPORT, Orders, Refusal
 from durasess.interop.decoding import Decoding
+from durasess.interop.foreign_file import ForeignFile
 from durasess.interop.formats import IMPORTERS
 from durasess.interop.reading import record
-from durasess.interop.source import ForeignFile
 from durasess.interop.tally import ImportReport
 from durasess.session.masking import mask_secrets
 

@@ -16,11 +16,11 @@ from durasess.engine.scratch import Scratch
 from durasess.errors import DurasessError, EventRejectedError, StorageError
 from durasess.interop import apart
 from durasess.interop.decoding import Decoding
+from durasess.interop.foreign_file import ForeignFile, Progress, prefix, raw_lines
 from durasess.interop.formats import IMPORTERS
 from durasess.interop.importer import Identity, Importer
 from durasess.interop.reading import Terms, record
 from durasess.interop.recording import Position, position_of
-from durasess.interop.source import ForeignFile, Progress, prefix, raw_lines
 from durasess.interop.tally import ImportReport
 from durasess.session.core import Core
 from durasess.store.store import Store

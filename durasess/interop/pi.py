@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from durasess.errors import StorageError
 from durasess.interop import places
 from durasess.interop.importer import (
     AtLine,
@@ -134,6 +135,12 @@ class _Reading:
         tree.tip = fork
         for node in path:
             before = self._lines.reread(tree.line_of(node))
+            if before.problem:
+                raise StorageError(
+                    f"line {before.number} of the imported file changed while it was read: "
+                    f"{before.problem}. What is before that is imported; import again when its "
+                    "owner has finished with it."
+                )
             tree.tip = node
             mapped = self._entries.again(before)
             if mapped.drafts:

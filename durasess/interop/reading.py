@@ -11,9 +11,10 @@ import msgspec
 from durasess.engine import codec
 from durasess.engine.scratch import Scratch
 from durasess.interop.decoding import Decoding
+from durasess.interop.foreign_file import ForeignFile
 from durasess.interop.importer import Identity, Importer
 from durasess.interop.recording import Log, Position, Recording
-from durasess.interop.source import ForeignFile, Source
+from durasess.interop.source import Source
 from durasess.interop.tally import ImportReport, Tally
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from durasess.engine.files import RealFiles
 from durasess.engine.scratch import Scratch
-from durasess.interop import aside, claude_lines, recording, source
+from durasess.interop import aside, claude_lines, foreign_file, recording
 from durasess.interop.aside import Ids, Numbers
 from durasess.interop.importing import import_file
 from durasess.store.store import Store
@@ -151,7 +151,7 @@ def test_memory_does_not_grow_with_the_number_of_lines(
 ) -> None:
     monkeypatch.setattr(aside, "PAGE", 128)
     monkeypatch.setattr(aside, "_BITS", 1 << 16)
-    monkeypatch.setattr(source, "CHUNK", 1 << 14)
+    monkeypatch.setattr(foreign_file, "CHUNK", 1 << 14)
     monkeypatch.setattr(claude_lines, "_REMEMBERED", 64)
     monkeypatch.setattr(recording, "BATCH_EVENTS", 200)
     held: list[int] = []

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from benchmarks import foreign
 from durasess.engine.types import MAX_DEPTH, Event
 from durasess.errors import SessionLockedError, StorageError
-from durasess.interop import jsonl, places, recording
+from durasess.interop import foreign_file, jsonl, places, recording
 from durasess.interop.formats import IMPORTERS
 from durasess.interop.importing import (
     NotRecognizedError,
@@ -810,3 +811,52 @@ def test_export_of_an_imported_session_is_imported_with_the_times_it_happened(
             times.append([(run.started_at, run.finished_at) for run in session.runs])
     assert times[0] == times[1] and times[0][0][0][:10] == lines[0]["timestamp"][:10]
     assert again.store.list().rows[0].active_at == store.list().rows[0].active_at
+
+
+@pytest.mark.parametrize("is_compressed", [False, True], ids=["plain", "zst"])
+def test_file_that_becomes_shorter_while_it_is_read_is_told(
+    is_compressed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign_file, "CHUNK", 4096)
+    lines = [codex_meta(), *(codex_message("user", os.urandom(50).hex()) for _ in range(500))]
+    path = write(tmp_path / "rollout-2026-02-03T09-00-00-x.jsonl", lines)
+    if is_compressed:
+        data = zstandard.ZstdCompressor().compress(path.read_bytes())
+        path = path.with_suffix(".jsonl.zst")
+        path.write_bytes(data)
+    seen = 0
+
+    def cut_off(size: int) -> None:
+        nonlocal seen
+        seen += size
+        if seen > 30_000:
+            os.truncate(path, 20_000)
+
+    store = Store(tmp_path / "store")
+    report = import_file(store, str(path), on_progress=cut_off)
+    assert "became shorter while it was read" in report.problem and not report.is_whole
+    assert report.lines < len(lines)
+
+
+def test_file_that_becomes_shorter_before_a_line_is_read_again_is_told(tmp_path: Path) -> None:
+    filler = [pi_reply(f"f{n}", f"f{n - 1}" if n else "b", "x" * 1000) for n in range(2000)]
+    lines = [
+        PI_HEADER,
+        pi_user("a", None, "go"),
+        pi_reply("b", "a", "left"),
+        pi_user("c", None, "anew"),
+        *filler,
+        pi_user("z", "c", "back"),
+    ]
+    path = write(tmp_path / "s.jsonl", lines)
+    # Its beginning is read twice.
+    seen, last = 0, path.stat().st_size + foreign_file.CHUNK
+
+    def cut_off(size: int) -> None:
+        nonlocal seen
+        seen += size
+        if seen == last:
+            os.truncate(path, 200)
+
+    with pytest.raises(StorageError, match="became shorter while it was read"):
+        import_file(Store(tmp_path / "store"), str(path), on_progress=cut_off)

@@ -12,10 +12,11 @@ from durasess.engine import codec
 from durasess.engine.files import RealFiles
 from durasess.engine.scratch import Scratch
 from durasess.errors import StorageError
-from durasess.interop import source
+from durasess.interop import foreign_file, source
 from durasess.interop.decoding import Decoding
+from durasess.interop.foreign_file import ForeignFile, prefix
 from durasess.interop.importer import End, Line
-from durasess.interop.source import ForeignFile, Source, prefix
+from durasess.interop.source import Source
 from durasess.session.core import Mask
 from durasess.session.masking import mask_secrets
 
@@ -37,7 +38,7 @@ def lines_of(file: ForeignFile, ends: frozenset[int] = frozenset()) -> tuple[Sou
 def test_lines_do_not_depend_on_where_chunks_end(
     tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "CHUNK", chunk)
+    monkeypatch.setattr(foreign_file, "CHUNK", chunk)
     _, found = lines_of(opened(tmp_path, b'{"a":1}\n\n{"b":22}\r\n{"c":3}'))
     assert found == [{"a": 1}, {"b": 22}, {"c": 3}, None]
 
@@ -46,7 +47,7 @@ def test_lines_do_not_depend_on_where_chunks_end(
 def test_digest_at_each_line_is_that_of_all_bytes_before(
     tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "CHUNK", chunk)
+    monkeypatch.setattr(foreign_file, "CHUNK", chunk)
     data = b'{"a":1}\n\n\n{"b":22}\r\n{"c":3}\n{"torn'
     file = opened(tmp_path, data)
     found = Source(file, Decoding(None), frozenset(), Scratch(RealFiles(), str(tmp_path)))
@@ -106,8 +107,8 @@ def test_line_can_be_read_once_more(tmp_path: Path, name: str) -> None:
 def test_line_beyond_the_limit_ends_the_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "MAX_LINE", 100)
-    monkeypatch.setattr(source, "CHUNK", 10)
+    monkeypatch.setattr(foreign_file, "MAX_LINE", 100)
+    monkeypatch.setattr(foreign_file, "CHUNK", 10)
     found, items = lines_of(opened(tmp_path, b'{"a":1}\n{"a":"%s"}\n{}\n' % (b"x" * 200)))
     assert (items, "more than 100 bytes" in found.problem) == ([{"a": 1}, None], True)
 
