@@ -6,11 +6,13 @@ this library. How lines are read is in source.py, how what is said is written in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from durasess.engine import codec
 from durasess.engine.scratch import Scratch
 from durasess.engine.types import Draft
 
@@ -50,8 +52,8 @@ class End:
 
 
 class AtLine(NamedTuple):
-    """In `rewound.to` and `context_compacted.through`: the seq of the event that has this line; 0
-    for the seq of what was said before any line."""
+    """In `rewound.to`, `context_compacted.through` and `session_changed.parent_seq`: the seq of the
+    event that has this line; 0 for the seq of what was said before any line."""
 
     line: int
 
@@ -151,6 +153,18 @@ class Importer(Protocol):
     def read(self, lines: Lines) -> Iterator[Mapped]:
         """One Mapped for each line, each as soon as what it means is known. The same lines and Ends
         give the same again. Memory does not grow with the file."""
+
+
+def session_id_for(format: str, foreign_id: str) -> str:
+    """The id that a foreign session has in a store, always the same. `format` is the importer's
+    name."""
+    name = foreign_id
+    if not _SAFE_ID.fullmatch(foreign_id):
+        name = codec.digest(foreign_id.encode("utf-8", "surrogatepass"))
+    return f"{format}-{name}"
+
+
+_SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(?<!\.)")
 
 
 def text(value: Any) -> str:

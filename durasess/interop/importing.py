@@ -6,11 +6,9 @@ importer is in importer.py.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from durasess.engine import codec
 from durasess.engine.files import RealFiles
 from durasess.engine.scratch import Scratch
 from durasess.errors import DurasessError, EventRejectedError, StorageError
@@ -18,7 +16,7 @@ from durasess.interop import apart
 from durasess.interop.decoding import Decoding
 from durasess.interop.foreign_file import ForeignFile, Progress, prefix, raw_lines
 from durasess.interop.formats import IMPORTERS
-from durasess.interop.importer import Identity, Importer
+from durasess.interop.importer import Identity, Importer, session_id_for
 from durasess.interop.reading import Terms, record
 from durasess.interop.recording import Position, position_of
 from durasess.interop.tally import ImportReport
@@ -27,8 +25,6 @@ from durasess.store.store import Store
 
 FIRST_LINES = 50
 """Lines that are looked at to recognize and identify a session."""
-
-_SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(?<!\.)")
 
 
 class NotRecognizedError(EventRejectedError):
@@ -95,14 +91,6 @@ def import_all(
             yield ImportReport(path=path, format=name, problem=str(error))
 
 
-def session_id_for(importer: Importer, foreign_id: str) -> str:
-    """The id that a foreign session has in a store, always the same."""
-    name = foreign_id
-    if not _SAFE_ID.fullmatch(foreign_id):
-        name = codec.digest(foreign_id.encode("utf-8", "surrogatepass"))
-    return f"{importer.name}-{name}"
-
-
 def _first_items(file: ForeignFile) -> list[Any]:
     items: list[Any] = []
     decode = Decoding(None)
@@ -136,7 +124,7 @@ def _import(
     report = ImportReport(
         path=file.path,
         format=importer.name,
-        session_id=session_id_for(importer, identity.foreign_id),
+        session_id=session_id_for(importer.name, identity.foreign_id),
         foreign_id=identity.foreign_id,
     )
     core, options = store.open_for_import(report.session_id)
@@ -152,7 +140,7 @@ def _import(
         terms = Terms(
             identity=identity,
             source=file.path,
-            parent=session_id_for(importer, identity.parent) if identity.parent else "",
+            parent=session_id_for(importer.name, identity.parent) if identity.parent else "",
             custom_version=options.custom.version,
             blob_bytes=options.blob_bytes,
             reducers=list(core.custom.reducers),

@@ -29,6 +29,7 @@ from durasess.interop.importer import (
     kept,
     member,
     reported,
+    session_id_for,
     text,
 )
 from durasess.session import events
@@ -61,6 +62,7 @@ class OwnLines:
         version = member(created, "data", "custom_version")
         return Identity(
             foreign_id=text(first[0].get("session_id")) or "unnamed",
+            parent=text(member(created, "data", "parent")),
             title=text(member(created, "data", "title")),
             labels={
                 name: value
@@ -116,6 +118,7 @@ class _Reading:
         data.pop(FOREIGN, None)
         if event.type in events.TYPES:
             self._point_anew(data)
+            _name_anew(event.type, data)
         if event.type == "run_started":
             # Importers always say it; the record leaves out what is left at its default.
             data.setdefault("request", None)
@@ -141,8 +144,9 @@ class _Reading:
         return event.event_id
 
     def _point_anew(self, data: dict[str, Any]) -> None:
-        for name in ("to", "through"):
-            if type(data.get(name)) is int:
+        for name in ("to", "through", "parent_seq"):
+            # A parent's seq of 0 is none.
+            if type(data.get(name)) is int and (data[name] or name != "parent_seq"):
                 data[name] = AtLine(self._line_of(data[name]))
         if (key := self._key(data.get("key"))) is not None:
             data["key"] = key
@@ -162,6 +166,21 @@ class _Reading:
         """The line of an event, or of the last one before it; 0 when there is none."""
         at = bisect_right(self._seqs, seq)
         return self._lines[at - 1] if at else 0
+
+
+_SESSION_IN = {
+    "session_changed": "parent",
+    "child_started": "session_id",
+    "child_finished": "session_id",
+}
+"""What names another session, by the type of event."""
+
+
+def _name_anew(type: str, data: dict[str, Any]) -> None:
+    """Other sessions have the ids that imports of their exports have."""
+    name = _SESSION_IN.get(type, "")
+    if text(data.get(name)):
+        data[name] = session_id_for(OwnLines.name, data[name])
 
 
 def _note_masked(data: dict[str, Any], line: Line) -> None:

@@ -38,7 +38,7 @@ BATCH_EVENTS = 2000
 """Of one write, about."""
 
 
-_REFERRING = frozenset(["to", "through", "key"])
+_REFERRING = frozenset(["to", "through", "parent_seq", "key"])
 """Members of data that name a line where an importer made them."""
 
 
@@ -211,7 +211,7 @@ class Recording:
 
     def _refer(self, data: dict[str, Any]) -> None:
         """Name events where a line is named."""
-        for name in ("to", "through"):
+        for name in ("to", "through", "parent_seq"):
             if isinstance(data.get(name), AtLine):
                 data[name] = max(self._seq_of(data[name].line), 1)
         for name in ("key", "earlier"):

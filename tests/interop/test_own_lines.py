@@ -293,3 +293,48 @@ def test_call_of_an_import_was_started_when_it_was_and_not_when_it_was_imported(
     began = [one.started_at for one in source.call_states]
     assert all(began) and [one.started_at for one in copy.call_states] == began
     assert copy.context().openai() == source.context().openai()
+
+
+def family(below: Path) -> Store:
+    """A session with a child, and a fork of it that went on."""
+    store = Store(below / "store", clock=clock())
+    with store.create("origin", title="origin") as session, session.run("ask") as run:
+        run.assistant("Asking.", tool_calls=[{"call_id": "c", "name": "ask"}], usage={"prompt": 5})
+        with run.tool("c") as call, run.child(call_id="c", session_id="helper") as child:
+            with child.run("help") as inner:
+                inner.assistant("Helped.", usage={"prompt": 3})
+            call.result("helped")
+    cut = store.fork("origin", new_id="branch")
+    with cut, cut.run("go on") as run:
+        run.assistant("Otherwise.", usage={"prompt": 7})
+    return store
+
+
+def test_fork_and_child_are_those_of_the_imported_session(tmp_path: Path) -> None:
+    store = family(tmp_path)
+    other = Store(tmp_path / "elsewhere", clock=clock(LATER))
+    for name in ("branch", "helper", "origin"):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text(exported(jsonl.write, str(tmp_path / "store" / name)), encoding="utf-8")
+        assert import_file(other, str(path)).is_whole
+    rows = {row.session_id: row for row in other.list(tree=True)}
+    assert {name: (row.parent, row.depth) for name, row in rows.items()} == {
+        "durasess-origin": ("", 0),
+        "durasess-branch": ("durasess-origin", 1),
+        "durasess-helper": ("durasess-origin", 1),
+    }
+    with other.open("durasess-origin", mode="read") as session:
+        assert list(session.state.children) == ["durasess-helper"]
+    # What a fork has from its parent is its parent's, and is not counted twice.
+    sums = [sum(day.prompt for day in one.statistics(by="day")) for one in (store, other)]
+    runs = [sorted(run.prompt for run in one.runs()) for one in (store, other)]
+    assert sums == [15, 15] and runs[0] == runs[1] == [3, 5, 7]
+
+
+def test_fork_whose_parent_was_not_imported_names_it_all_the_same(tmp_path: Path) -> None:
+    family(tmp_path)
+    copy = imported(tmp_path, exported(jsonl.write, str(tmp_path / "store" / "branch")))
+    meta = copy.state.meta
+    assert meta.parent == "durasess-origin"
+    last = next(event for event in copy.events(after=meta.parent_seq - 1))
+    assert last.type == "run_finished"
