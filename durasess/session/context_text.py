@@ -156,7 +156,8 @@ def estimate_tokens(message: dict[str, Any]) -> int:
 def _bytes(value: Any) -> int:
     if isinstance(value, list):
         return sum(_bytes(one) for one in value if not _is_image(one))
-    return len(as_text(value).encode("utf-8"))
+    # Of an item that goes as it came, what is around its blocks was not cleaned.
+    return len(as_text(value).encode("utf-8", "surrogatepass"))
 
 
 def _images(content: Any) -> int:

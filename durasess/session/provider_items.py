@@ -76,7 +76,13 @@ def _listed(api: Api, blocks: Any) -> Blocks | None:
     found = [blocks] if isinstance(blocks, dict) else blocks
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
         return None
-    return Blocks(api, found, any(one.get("type") not in THINKING for one in found))
+    return Blocks(api, found, not all(map(_is_thinking, found)))
+
+
+def _is_thinking(block: dict[str, Any]) -> bool:
+    kind = block.get("type")
+    # What a record holds may be damaged: a list is no key of a set.
+    return isinstance(kind, str) and kind in THINKING
 
 
 _FIELDS: dict[tuple[Api, str], str] = {
@@ -115,7 +121,7 @@ def _is_sound(found: Blocks, message: dict[str, Any]) -> bool:
     if not found.is_whole:
         # Thinking that nothing follows is refused.
         return bool(message["content"] or message.get("tool_calls"))
-    if blocks[-1].get("type") in THINKING:
+    if _is_thinking(blocks[-1]):
         return False
     asked = [(call["call_id"], call["name"]) for call in message.get("tool_calls", ())]
     texts = [text for block in blocks for text in _texts(block)]

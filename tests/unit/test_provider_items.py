@@ -281,3 +281,17 @@ def sent_without_calls(context, shape):
     if shape == "openai":
         return context.openai()[1]["content"]
     return context.openai_responses()["input"][1]["content"]
+
+
+@pytest.mark.parametrize("wrong", [["text"], {"a": 1}])
+@pytest.mark.parametrize("shape", ["anthropic", "openai_responses"])
+def test_block_whose_type_is_no_text_does_not_go_back(shape, wrong):
+    context = context_of(shape, [{"type": wrong, "text": "said"}])
+    assert sent(context, shape) == sent(context_of(shape, None), shape)
+    assert context.left_out.blocks == 1
+
+
+def test_half_a_character_beside_the_blocks_of_an_item_is_counted():
+    item = {**item_of("anthropic"), "stop_sequence": "\ud83d"}
+    context = context_of("anthropic", item)
+    assert sent(context, "anthropic")["content"] == item["content"]
