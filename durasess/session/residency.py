@@ -114,6 +114,14 @@ def _late(call: ToolState, message: Message) -> list[Any]:
     return [{"type": "text", "text": told}, {"type": "text", "text": message.content}]
 
 
+def in_place(message: Message) -> Message:
+    """A result that was news as it is told behind its call."""
+    if not message.late:
+        return message
+    output = message.content[1]["text"]
+    return replace(message, role="tool", key=message.late, late="", content=output)
+
+
 def _with_detached(state: SessionState, resident: int) -> SessionState:
     """Calls that no message asked for leave by number."""
     closed = [

@@ -9,7 +9,7 @@ compaction, which took its call away, is news here as it was in the state.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -18,25 +18,17 @@ from msgspec.structs import replace
 from durasess.engine.types import Event
 from durasess.session.pairing import CALL_EVENTS, call_place, find_call
 from durasess.session.reducer import Reducer
-from durasess.session.residency import is_hidden
+from durasess.session.residency import in_place, is_hidden
 from durasess.session.state import ANSWERABLE_CALLS, Chunk, Message, Run, SessionState, ToolState
-
-Events = Callable[[int], Iterator[Event]]
-"""`events(after)`: the log behind a seq."""
+from durasess.session.transcript_reach import Events, Reach, goes_on_from_before
 
 FIRST_CHUNK = 1000
 """Events that are read back first; each next chunk is four times as long."""
-
-LATEST_RESULT = 4000
-"""Events behind a chunk that are read for results of its calls."""
 
 _MOST_CALLS = 1000
 """Of a pruned reply, of which nothing is known."""
 
 _SAID = frozenset(["run_started", "user_message", "assistant_message", "message_delta"])
-
-_ENDS_PIECES = frozenset(["run_started", "assistant_message", "run_finished", "rewound"])
-"""Behind each of these, a piece is the first of a reply."""
 
 _TOLD = _SAID | CALL_EVENTS | {"run_finished"}
 """What messages are made of; a reply that was cut off becomes one when its run ends."""
@@ -55,6 +47,9 @@ def older_chunks(events: Events, state: SessionState, reducer: Reducer) -> Itera
         messages, calls, unproven = _chunk(events, start, state, reducer, known_from)
         if start > state.older_since:
             messages = _from_user([one for one in messages if one.seq > unproven])
+        elif unproven and goes_on_from_before(events, unproven):
+            # The rest of a reply of which the beginning is not told: a summary has it.
+            messages = [one for one in messages if one.seq != unproven]
         if messages:
             known_from = messages[0].seq
             yield messages, calls
@@ -75,45 +70,20 @@ def _chunk(
     messages: list[Message] = []
     calls: dict[str, ToolState] = {}
     known = {message.seq for message in state.messages}
-    reach = _Reach(state, before)
+    reach = Reach(state, start, before)
     within = _with_older_calls(reach.within(events(start - 1)), events, start, state)
     for left, states in _leaving(within, reducer, state.hidden, state.older_since):
         for message in left:
-            # The result of an older call may have come behind what is known; once is enough.
-            is_answer = message.key in calls and message.seq not in known
-            if message.seq < before or is_answer:
-                messages.append(message)
-                calls.update((key, states[key]) for key in message.calls if key in states)
+            if message.seq >= before:
+                # The result of an older call may have come behind what is known; once is enough.
+                if message.seq in known or (message.key or message.late) not in calls:
+                    continue
+                message = in_place(message)
+            messages.append(message)
+            calls.update((key, states[key]) for key in message.calls if key in states)
+        # What was decided of calls whose message had left.
+        calls.update((key, states[key]) for key in calls.keys() & states.keys())
     return messages, calls, reach.unproven
-
-
-class _Reach:
-    """How far a chunk is read: up to the first message that is known, and on for a while: a result
-    may come later, and a reply in pieces has its place where the first one came."""
-
-    def __init__(self, state: SessionState, before: int) -> None:
-        self._state = state
-        self._before = before
-        self.unproven = 0
-        """The first piece of a reply of which pieces may stand before what is read; 0 for none."""
-
-    def within(self, events: Iterator[Event]) -> Iterator[Event]:
-        """The events that are read."""
-        is_proven = False
-        first = 0
-        """The piece with which the reply in pieces begins that is going on; 0 for none."""
-        for event in events:
-            if event.seq > self._state.seq:
-                return
-            if event.seq > self._before + LATEST_RESULT and not 0 < first < self._before:
-                return
-            if event.type == "message_delta":
-                first = first or event.seq
-                if not is_proven:
-                    self.unproven = self.unproven or event.seq
-            elif event.type in _ENDS_PIECES:
-                is_proven, first = True, 0
-            yield event
 
 
 def _with_older_calls(
@@ -192,7 +162,7 @@ def _leaving(
             # A result may leave in the same moment that it comes.
             yield _left(_UNBOUNDED.apply(before, event), after)
         before = after
-    if before.messages:
+    if before.messages or before.tool_states:
         yield before.messages, before.tool_states
 
 

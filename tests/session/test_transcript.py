@@ -4,8 +4,9 @@ import random
 
 import pytest
 
+from durasess.session.context import plan
 from durasess.session.reducer import Reducer
-from durasess.session.state import SessionState
+from durasess.session.state import OPEN_CALLS, SessionState
 from durasess.session.transcript import history, older_chunks
 from tests.support.chance_harness import Driver
 from tests.support.harness import ask, event, fold, numbered, reply, store_at
@@ -256,7 +257,7 @@ def test_streamed_replies_with_what_came_between_their_pieces_are_read_as_the_st
     told without its last pieces; what the user said meanwhile was in no context; a chunk that began
     between two pieces told the second part as a reply, and the whole once more."""
     monkeypatch.setattr("durasess.session.transcript.FIRST_CHUNK", first_chunk)
-    monkeypatch.setattr("durasess.session.transcript.LATEST_RESULT", latest)
+    monkeypatch.setattr("durasess.session.transcript_reach.LATEST_RESULT", latest)
     for seed in range(100):
         log = streamed(seed, rewinds_within=within)
         unbounded = told(fold(log, Reducer(resident_messages=10**6)).messages)
@@ -284,6 +285,95 @@ def test_reply_that_began_before_the_end_of_a_summary_brings_nothing_of_it_back(
     said += [("run_finished", {"status": "failed"}, "r")]
     said += [("user_message", {"content": f"u{n}"}) for n in range(5)]
     assert [one.seq for one in live(numbered(*said), resident)] == [*range(7, 12)]
+
+
+KINDS = ["user"] * 2 + ["reply"] * 2 + ["note"] * 3 + ["end"] * 2 + ["piece", "cut", "run"]
+
+
+def talked(seed):
+    """Replies with calls that end, early or late, or are decided about; pieces; what no message is
+    made of; summaries and rewinds to anywhere."""
+    chance = random.Random(seed)
+    said = [("session_created", {}), ("run_started", {"request": "q"}, "r")]
+    state, run = fold(numbered(*said), UNBOUNDED), "r"
+    for number in range(90):
+        kind = chance.choice(KINDS)
+        one = ("note", {"text": "n"})
+        calls = [call for call in state.tool_states.values() if call.status in OPEN_CALLS]
+        if kind == "user":
+            one = ("user_message", {"content": f"u{number}"}, run)
+        elif kind == "reply":
+            one = ("assistant_message", reply(*"xy"[: chance.randint(0, 2)], content="a"), run)
+        elif kind == "piece":
+            one = ("message_delta", {"text": f"p{number} "}, run)
+        elif kind == "end" and calls:
+            key = chance.choice(calls).key
+            one = chance.choice(
+                [
+                    ("tool_result", {"key": key, "output": f"out of {key}"}),
+                    ("tool_recovery", {"key": key, "outcome": "uncertain"}),
+                    ("tool_recovery", {"key": key, "outcome": "not_applied"}),
+                ]
+            )
+        elif kind == "cut" and chance.random() < 0.5:
+            to = chance.randint(max(1, state.seq - 12), state.seq)
+            last = state.compaction.through if state.compaction else 0
+            if chance.random() < 0.5:
+                one = ("rewound", {"to": to})
+            elif to > last and all(call.seq > to for call in calls) and state.partial is None:
+                one = ("context_compacted", {"summary": "S", "through": to})
+        elif kind == "run":
+            one = ("run_finished", {"status": "failed"}, run)
+            said.append(one)
+            state = UNBOUNDED.apply(state, event(len(said), *one))
+            run = f"r{number}"
+            one = ("run_started", {"request": f"q{number}"}, run)
+        said.append(one)
+        state = UNBOUNDED.apply(state, event(len(said), *one))
+    return numbered(*said)
+
+
+UNBOUNDED = Reducer(resident_messages=10**6)
+
+
+def planned(log, resident):
+    """The context of a session with so few messages in its state: what was said; what each call was
+    told to be; and the results that came as news."""
+    reducer = Reducer(resident_messages=resident)
+    state = fold(log, reducer)
+    context = plan(state, older=older_chunks(events_of(log), state, reducer))
+    said, results, news = [], [], set()
+    for one in context.messages:
+        text = str(one["content"])
+        if "[late " in text:
+            news.add(text.partition("out of ")[2][:5].strip("'}]"))
+        elif one["role"] == "tool":
+            results.append(one["content"])
+        else:
+            said.append((one["role"], one["seq"], one["content"]))
+    return said, results, news
+
+
+@pytest.mark.parametrize("resident", [1, 2, 5])
+@pytest.mark.parametrize(("first_chunk", "latest"), [(1000, 4000), (3, 2), (10, 4000)])
+def test_contexts_tell_the_same_of_every_call_however_few_messages_the_state_has(
+    monkeypatch, first_chunk, latest, resident
+):
+    """A call that had ended was told to be of unknown outcome, and its result was in no context:
+    where a chunk began between them, where the end came long after the chunk, where the call was
+    decided about when its message had left. And the end of a reply came back of which a summary had
+    the beginning."""
+    monkeypatch.setattr("durasess.session.transcript.FIRST_CHUNK", first_chunk)
+    monkeypatch.setattr("durasess.session.transcript_reach.LATEST_RESULT", latest)
+    for seed in range(60):
+        log = talked(seed)
+        said, results, news = planned(log, 10**6)
+        found, told, late = planned(log, resident)
+        assert found == said, seed
+        assert late >= news, seed
+        for one, other in zip(results, told, strict=True):
+            is_below = other.startswith("Completed later") and one.removeprefix("out of ") in late
+            assert other == one or is_below, seed
 
 
 def test_reply_that_was_cut_off_is_told_though_its_run_began_before_what_is_read(monkeypatch):
