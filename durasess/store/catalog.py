@@ -144,7 +144,8 @@ class Catalog:
 
     def runs(self, *, limit: int = 100, failed: bool = False) -> tuple[IndexedRun, ...]:
         """The newest runs of all sessions; with `failed` every one that failed or was interrupted.
-        StorageError when the index cannot be used."""
+        StorageError when the index cannot be used; where it may not be written, it is made in
+        memory."""
         from durasess.store import search
 
         return tuple(search.runs(self._disk, self.path, limit=limit, failed=failed))

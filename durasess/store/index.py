@@ -8,6 +8,7 @@ indexing.py.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
 import sys
@@ -52,11 +53,13 @@ _SHORTEST = 3
 
 class IndexUnusable(Exception):
     """The index is missing, locked, of another version or damaged; the message says which.
-    `is_locked`: another process has it, and it may be sound."""
+    `is_locked`: another process has it, and it may be sound. `is_refused`: the system lets nobody
+    make or write it here, as in a store of somebody else's."""
 
-    def __init__(self, message: str, *, is_locked: bool = False) -> None:
+    def __init__(self, message: str, *, is_locked: bool = False, is_refused: bool = False) -> None:
         super().__init__(message)
         self.is_locked = is_locked
+        self.is_refused = is_refused
 
 
 class IndexedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,11 +125,25 @@ def opened(disk: Files, root: str) -> Iterator[Index]:
         connection.close()
 
 
+@contextlib.contextmanager
+def in_memory() -> Iterator[Index]:
+    """An empty one without texts that nobody keeps."""
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        made = Index(connection)
+        made.has_texts = False
+        yield made
+
+
 def _unusable(path: str, error: OSError | sqlite3.Error) -> IndexUnusable:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
     # The upper bits of an extended code tell why it is busy.
     is_locked = code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-    return IndexUnusable(f"{path}: {error}", is_locked=is_locked)
+    is_refused = code & 0xFF in _REFUSED or getattr(error, "errno", None) in _REFUSALS
+    return IndexUnusable(f"{path}: {error}", is_locked=is_locked, is_refused=is_refused)
+
+
+_REFUSED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+_REFUSALS = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 def problem(root: str) -> str | None:

@@ -154,13 +154,18 @@ def groups(disk: Files, root: str, by: By) -> list[Group]:
 
 
 def _asked(disk: Files, root: str, ask: Callable[[index.Index], T]) -> T:
-    """Brought up to date before it is asked; StorageError when it cannot be used."""
+    """Brought up to date before it is asked; StorageError when it cannot be used. Where nobody may
+    write it, one is made in memory from the sessions."""
     try:
         with index.opened(disk, root) as opened:
             indexing.update(opened, disk, rows.rows(disk, root))
             return ask(opened)
     except IndexUnusable as error:
-        raise _unusable(root, error) from error
+        if not error.is_refused:
+            raise _unusable(root, error) from error
+    with index.in_memory() as opened:
+        indexing.update(opened, disk, rows.rows(disk, root))
+        return ask(opened)
 
 
 def rebuild(disk: Files, root: str) -> Indexed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import sqlite3
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from durasess import StorageError, Store
+from durasess.engine.files import RealFiles
 from durasess.store import index, texts
 from durasess.store.index import Index
 from durasess.store.search import Found
@@ -326,3 +328,36 @@ def test_what_was_found_can_be_looped_over(store: Store) -> None:
     found = store.search("treasure")
     assert [hit.seq for hit in found] == [hit.seq for hit in found.hits]
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("refusal", [errno.EACCES, errno.EROFS], ids=["EACCES", "EROFS"])
+def test_runs_and_sums_of_a_store_that_nobody_may_write_are_made_from_the_sessions(
+    store: Store, refusal: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = store.runs(), store.statistics(by="model")
+    os.unlink(index.path_of(store.path))
+
+    def refuse(disk: Any, path: str) -> int:
+        raise OSError(refusal, os.strerror(refusal), path)
+
+    monkeypatch.setattr(RealFiles, "create", refuse)
+    assert (store.runs(), store.statistics(by="model")) == expected
+    assert not os.path.exists(index.path_of(store.path))
+    assert len(expected[0]) == 2
+
+
+def test_runs_of_a_store_whose_index_is_of_somebody_else_are_made_from_the_sessions(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = store.runs()
+    with store.open("a1") as session, session.run("more"):
+        pass
+    real = sqlite3.connect
+
+    def read_only(place: str, **options: Any) -> sqlite3.Connection:
+        if place == ":memory:":
+            return real(place, **options)
+        return real(f"file:{place}?mode=ro", uri=True, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", read_only)
+    assert len(store.runs()) == len(expected) + 1
