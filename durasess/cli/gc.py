@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from durasess.cli import options, stores
 from durasess.cli.blocks import Block, Column, Fact, Facts, Notes, Row, Table, count, shortened
-from durasess.cli.output import SOUND, Output
+from durasess.cli.output import SOUND, UNREADABLE, Output
 from durasess.store.pruning import PrunedSessions
 
 _TITLE = 44
@@ -22,7 +22,8 @@ def add_to(verbs: options.Verbs) -> None:
         summary="Remove whole sessions that are old or large.",
         more="Those go that fit every criterion given. Without --apply it only says which.\n"
         "Pinned ones stay, and those that are open or cannot be read. Nothing runs this by\n"
-        "itself. Exit status: 0 done or dry run, 2 usage, 3 not readable.",
+        "itself. Exit status: 0 done or dry run, 2 usage, 3 not readable, or the system let one "
+        "not go.",
         example="durasess gc ~/.myagent/sessions --older-than 90d --status archived",
     )
     stores.add_store(parser, place=True)
@@ -50,7 +51,7 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
         dry_run=not chosen.apply,
     )
     output.report({"store": store.path, **options.fields(done)}, lambda: _blocks(done))
-    return SOUND
+    return UNREADABLE if any(one.is_refused for one in done.kept) else SOUND
 
 
 def _blocks(done: PrunedSessions) -> Iterator[Block]:

@@ -15,18 +15,20 @@ import msgspec
 from durasess.engine import workers
 from durasess.engine.engine import Engine
 from durasess.engine.files import Files
-from durasess.errors import DurasessError
+from durasess.errors import DurasessError, StorageError
 from durasess.session.state import SessionStatus
 from durasess.store import deleting, listing, rows
 from durasess.store.rows import Row
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that fits and stays: `reason` says why."""
+    """A session that fits and stays: `reason` says why, `is_refused` that the system did not let it
+    go."""
 
     session_id: str
     title: str
     reason: str
+    is_refused: bool = False
 
 
 class PrunedSessions(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +63,7 @@ def prune(
     for row in rows.rows(disk, root):
         if not _may_fit(row, older_than, status, now):
             continue
+        is_refused = False
         try:
             size = rows.size_of(disk, row.path)
             if larger_than is not None and size <= larger_than:
@@ -71,8 +74,16 @@ def prune(
         except (DurasessError, OSError) as error:
             reason = str(error)
             size = 0
+            is_refused = isinstance(error, StorageError | OSError)
         if reason:
-            kept.append(Kept(session_id=row.session_id, title=row.title, reason=reason))
+            kept.append(
+                Kept(
+                    session_id=row.session_id,
+                    title=row.title,
+                    reason=reason,
+                    is_refused=is_refused,
+                )
+            )
         else:
             gone.append(msgspec.structs.replace(row, size_bytes=size))
     gone.sort(key=lambda row: (row.updated_at, row.session_id))

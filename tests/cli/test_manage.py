@@ -3,7 +3,9 @@ pack."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 from durasess import EventRejectedError, Store
 from durasess.cli.main import main
+from durasess.engine.files import RealFiles
 from tests.support import stores
 from tests.support.sessions import unchanged
 
@@ -185,3 +188,17 @@ def test_rewind_to_an_unknown_seq_or_of_an_open_session_is_refused(
     with store.open("a0"):
         assert main(["rewind", "a0", "--to", "2", "--store", store.path, "--apply"]) == 3
     assert "open for writing" in capsys.readouterr().err
+
+
+def test_gc_that_the_system_refuses_is_no_success(
+    store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(disk: Any, source: str, target: str) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), source)
+
+    monkeypatch.setattr(RealFiles, "replace", refuse)
+    before = sorted(row.session_id for row in store.list())
+    code = main(["gc", store.path, "--older-than", "30d", "--apply", "--json"])
+    report = json.loads(capsys.readouterr().out)
+    assert code == 3 and any(one["is_refused"] for one in report["kept"])
+    assert sorted(row.session_id for row in store.list()) == before
