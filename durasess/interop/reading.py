@@ -71,7 +71,7 @@ def _read(
     ends = set(before.ends if before is not None else ())
     count = 0
 
-    def position() -> Position:
+    def position(*, is_complete: bool) -> Position:
         return Position(
             format=importer.name,
             source=path,
@@ -80,7 +80,7 @@ def _read(
             bytes=source.bytes,
             digest=source.digest(),
             ends=sorted(ends),
-            is_complete=source.is_at_end and not source.problem,
+            is_complete=is_complete,
         )
 
     for mapped in importer.read(source):
@@ -92,8 +92,11 @@ def _read(
             continue
         recording.take(mapped)
         if recording.is_full:
-            recording.write(position())
-    if not recording.is_empty or before is None or before.bytes != source.bytes:
-        recording.write(position())
+            # Also at the end of the file: what was held back until there is still coming.
+            recording.write(position(is_complete=False))
+    is_complete = not source.problem
+    is_news = before is None or before.bytes != source.bytes or before.is_complete < is_complete
+    if is_news or not recording.is_empty:
+        recording.write(position(is_complete=is_complete))
     report.bytes, report.torn, report.blank = source.bytes, source.torn, source.blank
     report.problem = source.problem

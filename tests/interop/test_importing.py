@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import errno
 import json
@@ -860,3 +861,47 @@ def test_file_that_becomes_shorter_before_a_line_is_read_again_is_told(tmp_path:
 
     with pytest.raises(StorageError, match="became shorter while it was read"):
         import_file(Store(tmp_path / "store"), str(path), on_progress=cut_off)
+
+
+class Killed(Exception):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [GROWING["pi"], GROWING["codex"], GROWING["codex"][:-3], GROWING["claude-code"][:4]],
+    ids=["pi", "codex", "codex-open", "claude-code-open"],
+)
+def test_import_that_was_killed_between_two_writes_at_the_end_of_the_file_is_taken_up(
+    lines: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "foreign" / "s.jsonl", lines)
+    whole = Imported(Store(tmp_path / "whole"), path)
+    writes = 0
+    real = recording.Recording.write
+
+    def write_some(made: recording.Recording, position: recording.Position) -> None:
+        nonlocal writes
+        real(made, position)
+        writes -= 1
+        if writes == 0:
+            raise Killed
+
+    monkeypatch.setattr(recording, "BATCH_EVENTS", 1)
+    monkeypatch.setattr(recording.Recording, "write", write_some)
+    for kept in range(1, 60):
+        writes = kept
+        store = Store(tmp_path / f"{kept}")
+        with contextlib.suppress(Killed):
+            import_file(store, str(path))
+        was_killed = writes == 0
+        writes = 0
+        again = Imported(store, path)
+        assert again.said() == whole.said()
+        assert [one.status for one in again.calls()] == [one.status for one in whole.calls()]
+        assert again.runs() == whole.runs()
+        events = again.types()
+        assert again.again().lines == 0 and again.types() == events
+        if not was_killed:
+            return
+    raise AssertionError("it never came to its end")
