@@ -31,9 +31,10 @@ if typing.TYPE_CHECKING:
     from durasess.session.async_run import AsyncRun
     from durasess.session.async_session import AsyncSession
     from durasess.session.async_stream import AsyncStream
-    from durasess.session.bus import Delivery, Subscription
+    from durasess.session.bus import Subscription
     from durasess.session.call import ToolCall
     from durasess.session.context import Context
+    from durasess.session.deliveries import Delivery
     from durasess.session.masking import mask_secrets
     from durasess.session.open_calls import AsyncOpenCall, OpenCall
     from durasess.session.report import SessionReport
@@ -131,12 +132,10 @@ _NAMES_OF = {
     "durasess.session.async_run": ("AsyncRun",),
     "durasess.session.async_session": ("AsyncSession",),
     "durasess.session.async_stream": ("AsyncStream",),
-    "durasess.session.bus": (
-        "Delivery",
-        "Subscription",
-    ),
+    "durasess.session.bus": ("Subscription",),
     "durasess.session.call": ("ToolCall",),
     "durasess.session.context": ("Context",),
+    "durasess.session.deliveries": ("Delivery",),
     "durasess.session.masking": ("mask_secrets",),
     "durasess.session.open_calls": (
         "AsyncOpenCall",

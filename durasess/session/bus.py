@@ -7,76 +7,17 @@ behind `async for` is in crossing.py.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Callable, Collection
 from types import TracebackType
-from typing import Any, Self, cast
-
-import msgspec
+from typing import Self
 
 from durasess.engine.engine import Engine
-from durasess.engine.types import Event
-from durasess.errors import SessionClosedError
 from durasess.session.crossing import Crossing
+from durasess.session.deliveries import Delivery, Source, Wanted
 
 _LOGGER = logging.getLogger("durasess")
-
-
-class Delivery(msgspec.Struct, frozen=True):
-    """One durable event as one subscriber gets it; no other subscriber has the same `event.data`.
-
-    `replayed` says that it was durable before the subscription was made.
-    """
-
-    event: Event
-    replayed: bool
-
-    @property
-    def seq(self) -> int:
-        """The event's number, to be given as `after` when subscribing again."""
-        return self.event.seq
-
-    @property
-    def type(self) -> str:
-        """The event's type."""
-        return self.event.type
-
-    @property
-    def data(self) -> Any:
-        """The event's data, plain JSON."""
-        return self.event.data
-
-    @property
-    def run_id(self) -> str | None:
-        """The run that it belongs to."""
-        return self.event.run_id
-
-    @property
-    def call_id(self) -> str | None:
-        """The tool call that it is about."""
-        return self.event.call_id
-
-    def sse(self) -> str:
-        """The delivery as a Server-Sent Event, a text in ASCII that ends with an empty line.
-
-        `id` is the seq: what comes back as Last-Event-ID is the next `after`. `data` is one line
-        of JSON: {"seq", "ts", "type", "run_id", "call_id", "replayed", "data"}.
-        """
-        event = self.event
-        told = {
-            "seq": event.seq,
-            "ts": event.ts,
-            "type": event.type,
-            "run_id": event.run_id,
-            "call_id": event.call_id,
-            "replayed": self.replayed,
-            "data": event.data,
-        }
-        # A type with a line break would begin a field of its own.
-        name = " ".join(event.type.splitlines()).encode("ascii", "backslashreplace").decode()
-        return f"id: {event.seq}\nevent: {name}\ndata: {json.dumps(told)}\n\n"
 
 
 def subscribe(
@@ -104,10 +45,9 @@ def subscribe(
     newest = engine.refresh()
     if after is not None:
         _check_after(engine, after, newest)
-    wanted = _Wanted(frozenset(types) if types is not None else None, run_id, call_id)
-    return Subscription(engine, newest if after is None else after, newest, wanted).start(
-        callback, on_error
-    )
+    wanted = Wanted(frozenset(types) if types is not None else None, run_id, call_id)
+    source = Source(engine, newest if after is None else after, newest, wanted)
+    return Subscription(source, engine.path).start(callback, on_error)
 
 
 class Subscription:
@@ -116,20 +56,21 @@ class Subscription:
 
     Iterating blocks until the next delivery. Several threads that iterate share the deliveries. An
     `async for` that is cancelled closes the subscription; one that is left by `break` can go on
-    later. Errors of the engine (CorruptionError, StorageError, FencedError) are raised where it is
-    iterated; with a callback they are logged, and `error` keeps them.
+    later, as long as somebody has the subscription. Errors of the engine (CorruptionError,
+    StorageError, FencedError) are raised where it is iterated; with a callback they are logged, and
+    `error` keeps them.
     """
 
-    def __init__(self, engine: Engine, after: int, newest: int, wanted: _Wanted) -> None:
-        self._path = engine.path
-        self._newest = newest
-        self._wanted = wanted
-        self._stop = threading.Event()
-        self._events = _events(engine, after, self._stop)
-        self._taking = threading.Lock()
+    def __init__(self, source: Source, path: str) -> None:
+        self._path = path
+        self._source = source
         self._thread: threading.Thread | None = None
-        self._crossing: Crossing[Delivery] = Crossing(self.__next__, self._stop)
-        self.error: BaseException | None = None
+        self._crossing: Crossing[Delivery] = Crossing(source.take, source.stop)
+
+    @property
+    def error(self) -> BaseException | None:
+        """What the engine raised, if that ended it."""
+        return self._source.error
 
     def start(
         self,
@@ -150,20 +91,20 @@ class Subscription:
     @property
     def closed(self) -> bool:
         """Whether it ended: closed, or the session was and everything is delivered."""
-        return self._stop.is_set()
+        return self._source.stop.is_set()
 
     def close(self) -> None:
         """End every iteration, within a moment; from any thread, any number of times. A callback
         that is running is not waited for."""
-        self._stop.set()
+        self._source.stop.set()
         self._crossing.drop()
-        self._let_go()
+        self._source.let_go()
 
     def wait(self, timeout_s: float) -> bool:
         """Wait up to `timeout_s` seconds until the callback has had its last delivery, which it
         gets after a close; whether it has. Never waits in the callback itself."""
         if self._thread is None or self._thread is threading.current_thread():
-            return self._stop.is_set()
+            return self._source.stop.is_set()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -171,12 +112,7 @@ class Subscription:
         return self
 
     def __next__(self) -> Delivery:
-        try:
-            with self._taking:
-                return self._take()
-        finally:
-            if self._stop.is_set():
-                self._let_go()
+        return self._source.take()
 
     def __aiter__(self) -> Self:
         return self
@@ -199,26 +135,9 @@ class Subscription:
     ) -> None:
         self.close()
 
-    def _take(self) -> Delivery:
-        while not self._stop.is_set():
-            try:
-                event = next(self._events)
-            except BaseException as error:
-                # The end too: what has ended stays so.
-                self._stop.set()
-                self.error = None if isinstance(error, StopIteration) else error
-                raise
-            if self._wanted.takes(event) and not self._stop.is_set():
-                return Delivery(event, event.seq <= self._newest)
-        raise StopIteration
-
-    def _let_go(self) -> None:
-        """Free the engine's queue, unless somebody is taking: whoever is, does it."""
-        if self._taking.acquire(blocking=False):
-            try:
-                self._events.close()
-            finally:
-                self._taking.release()
+    def __del__(self) -> None:
+        # Left by `break` and forgotten: nobody can go on with it.
+        self.close()
 
     def _call(
         self,
@@ -251,21 +170,6 @@ class Subscription:
         )
 
 
-class _Wanted(msgspec.Struct, frozen=True):
-    """Which events a subscriber asked for; None asks for all."""
-
-    types: frozenset[str] | None
-    run_id: str | None
-    call_id: str | None
-
-    def takes(self, event: Event) -> bool:
-        return (
-            (self.types is None or event.type in self.types)
-            and (self.run_id is None or event.run_id == self.run_id)
-            and (self.call_id is None or event.call_id == self.call_id)
-        )
-
-
 def _check_after(engine: Engine, after: int, newest: int) -> None:
     if not 0 <= after <= newest:
         raise ValueError(
@@ -278,20 +182,3 @@ def _check_after(engine: Engine, after: int, newest: int) -> None:
             f"{engine.path}: the events after seq {after} cannot be replayed: those before seq "
             f"{first} were pruned. Subscribe with after={first - 1} or later."
         )
-
-
-def _events(engine: Engine, after: int, stop: threading.Event) -> Generator[Event, None, None]:
-    """What `engine.follow` gives, and what it had not given when the engine was closed."""
-    seq = after
-    following = cast(Generator[Event, None, None], engine.follow(after, stop=stop))
-    try:
-        for event in following:
-            seq = event.seq
-            yield event
-    except SessionClosedError:
-        # Closed in the moment in which it looked for the events of others.
-        pass
-    finally:
-        following.close()
-    if not stop.is_set() and engine.last_seq > seq:
-        yield from engine.events(after=seq)

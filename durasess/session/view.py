@@ -14,6 +14,7 @@ from durasess.errors import WorkspaceNotFoundError
 from durasess.session import bus
 from durasess.session.context import Context, plan
 from durasess.session.core import Core
+from durasess.session.deliveries import Delivery
 from durasess.session.report import SessionReport
 from durasess.session.signals import LIMIT_S, SignalWatch
 from durasess.session.state import (
@@ -195,13 +196,13 @@ class SessionView:
 
     def subscribe(
         self,
-        callback: Callable[[bus.Delivery], None] | None = None,
+        callback: Callable[[Delivery], None] | None = None,
         *,
         after: int | None = None,
         types: Collection[str] | None = None,
         run_id: str | None = None,
         call_id: str | None = None,
-        on_error: Callable[[BaseException, bus.Delivery], None] | None = None,
+        on_error: Callable[[BaseException, Delivery], None] | None = None,
     ) -> bus.Subscription:
         """Get each event once it is durable: to iterate over, or for a callback in a thread of its
         own. With `after`, all events behind that seq come first.

@@ -7,6 +7,7 @@ import gc
 import json
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -245,8 +246,30 @@ def test_subscription_that_is_closed_while_an_event_is_taken_leaves_no_queue(
     subscription = subscribe(engine, after=0)
     append(engine, 1)
     wanted = SimpleNamespace(takes=lambda _: subscription.close() or True)
-    monkeypatch.setattr(subscription, "_wanted", wanted)
+    monkeypatch.setattr(subscription._source, "_wanted", wanted)
     assert rest(subscription) == []
+    assert engine._writer.feeds._feeds == ()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_subscription_that_was_left_by_break_and_forgotten_leaves_no_thread_and_no_queue(
+    engine: Engine, is_async: bool
+) -> None:
+    """Each client of a stream of events that went away left a thread and a queue behind."""
+
+    async def first() -> int:
+        async for delivery in subscribe(engine, after=0):
+            return delivery.seq
+        return 0
+
+    append(engine, *range(40))
+    before = threading.active_count()
+    found = asyncio.run(first()) if is_async else next(iter(subscribe(engine, after=0))).seq
+    assert found == 1
+    end = time.monotonic() + LONG_S
+    while threading.active_count() > before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert threading.active_count() == before
     assert engine._writer.feeds._feeds == ()  # type: ignore[union-attr]
 
 
