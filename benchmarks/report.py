@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from benchmarks import targets
+from benchmarks import bounds, targets
 from benchmarks.findings import Findings, Table
 from benchmarks.peers.registry import PEERS
 from benchmarks.pictures import svg
@@ -31,6 +31,10 @@ def page(findings: Findings, *, machine: list[tuple[str, str]], command: str) ->
         "generated agent sessions of about 1,300 bytes each, text like code and logs.",
         "## Targets",
         _rows(("target", "limit", "found", "verdict"), targets.rows(findings.figures)),
+        "## What is missed, and why",
+        "Where the time goes, and how near anything could come. The figures in this table were "
+        "measured for the decisions that it names.",
+        _rows(("targets", "bound"), bounds.rows(findings.figures)),
         "## Machine",
         _rows(("", ""), machine),
         "## Contenders",
