@@ -200,6 +200,7 @@ def test_segment_that_cannot_be_made_may_be_tried_again(files, kind):
         log.start_segment(TS)
     assert SIM_SEGMENT not in files.tree()
     assert SIM_SEGMENT + paths.TMP not in files.tree()
+    assert files.descriptors == {}
     log.start_segment(TS)
     append(log, 1)
 
@@ -212,6 +213,7 @@ def test_segment_that_cannot_be_published_fails_the_log(files, kind):
         log.start_segment(TS)
     assert isinstance(log.failure, SessionFailedError)
     assert files.descriptors == {}
+    assert log.failure.unknown is None, "no event was in it"
 
 
 # write
@@ -661,6 +663,24 @@ def test_events_may_follow_a_seal_that_did_not_fit(files):
     log.seal()
     seal = codec.control(content_of(files).split(b"\n")[-2])
     assert (seal["last_seq"], seal["events"]) == (2, 2)
+
+
+def test_seal_counts_what_was_written_and_not_yet_synced(files):
+    log = started(files)
+    log.write(*batch(log, 1, 2))
+    log.seal()
+    seal = codec.control(content_of(files).split(b"\n")[-2])
+    assert (seal["last_seq"], seal["events"]) == (2, 2)
+    assert log.floor()[1].seq == 2
+
+
+def test_seal_whose_sync_fails_leaves_no_event_unknown(files):
+    log = started(files)
+    append(log, 1)
+    files.fail("sync")
+    with pytest.raises(SessionFailedError) as caught:
+        log.seal()
+    assert caught.value.unknown is None
 
 
 def test_seal_in_a_file_that_lost_its_name_is_not_taken_for_synced(files):

@@ -127,6 +127,16 @@ def test_going_on_elsewhere_gives_the_old_descriptor_back(made):
     assert disk.descriptors == {}
 
 
+def test_going_on_in_a_later_segment_gives_the_old_descriptor_back_and_moves_the_floor(made):
+    log, disk = joined(made)
+    more = SegmentBytes(2, after=made.place)
+    more.add()
+    write(disk, 2, more.content)
+    log.go_on(scan_of(disk, 2), more.place, 3, 1)
+    assert len(disk.descriptors) == 1
+    assert log.floor() == (1, made.place)
+
+
 @pytest.mark.parametrize("kind", ["open", "size"])
 def test_going_on_that_the_system_refuses_leaves_the_log_as_it_was(made, kind):
     """Else the log would be ahead of the state that goes with it, and the next append go on from
