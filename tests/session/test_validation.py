@@ -47,6 +47,10 @@ def with_child(session):
     session.emit("child_started", {"session_id": "kid"})
 
 
+def once_running(session):
+    session.emit("tool_started", {"detached": True, "operation_id": "op", "name": "deploy"})
+
+
 def emit(type, data=None, **ids):
     return lambda session: session.emit(type, data, **ids)
 
@@ -237,6 +241,11 @@ REFUSALS = {
         nothing,
         emit("custom_schema_changed", {"version": 2}),
         ["version 2"],
+    ),
+    "start of an operation that runs already": (
+        once_running,
+        emit("tool_started", {"detached": True, "operation_id": "op", "name": "deploy"}),
+        ["'op'", "running", "settle it first"],
     ),
     "older version of own events": (
         nothing,
