@@ -1,13 +1,14 @@
 """Disk → state: from the newest good snapshot to the end or the first damage; changes nothing."""
 
 import errno
+import os
 from itertools import chain
 
 import msgspec
 import pytest
 
 from durasess import CorruptionError, FormatVersionError, Migration, SessionNotFoundError
-from durasess.engine import recovery
+from durasess.engine import paths, recovery
 from durasess.engine.files import RealFiles
 from durasess.engine.fold import Fold
 from tests.support.lines import write_next
@@ -53,6 +54,16 @@ def test_seal_that_nothing_vouches_for_is_not_taken_for_synced(tmp_path):
     assert not recovered(rotated).report.clean
     open_inline(rotated).close()
     assert recovered(rotated).report.clean
+
+
+def test_damage_is_not_a_clean_end(tmp_path):
+    path = make_segments(tmp_path / "s1", 2)
+    open_inline(path).close()
+    os.unlink(os.path.join(path, paths.SNAPSHOT))
+    assert recovered(path).report.clean
+    flip_bit(segment_path(path, 1), -20)
+    found = recovered(path)
+    assert found.report.damage and not found.report.clean
 
 
 def test_events_after_the_snapshot_alone_are_replayed(tmp_path):

@@ -444,6 +444,21 @@ def test_log_goes_where_the_anchor_proves_the_end_and_reads_the_rest_later(made)
     assert scan_of(one._disk).damage == []
 
 
+def test_log_reads_what_others_wrote_into_a_segment_that_it_made_and_did_not_use(made):
+    """Its own batch did not fit, say."""
+    one, disk = joined(made)
+    one.seal()
+    one.start_segment(TS)
+    other = log_on(disk, epoch=2)
+    other.go_on(scan_of(disk, 2), made.place, 3, 2)
+    lines = batch(other.place, 2)
+    other.write(lines, place_after(lines, other.place), 2)
+    other.sync()
+    assert one.jump(anchor_at(other))
+    read = [[record.seq for record in records] for _, records in one.passed_batches()]
+    assert read == [[made.place.seq + 1, made.place.seq + 2]]
+
+
 @pytest.mark.parametrize(
     "changed",
     [{"segment": 2}, {"offset": 0}, {"chain": "00000000"}, {"offset": 10**6}, {"segment": 0}],
