@@ -7,7 +7,7 @@ each kind of line means is in codex_items.py and codex_shown.py.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,7 +41,7 @@ class Rollout:
         self.decoded = decoded
         self.timeline = Timeline()
         self.reply: Reply | None = None
-        self.waiting: dict[_Said, Mapped] = {}
+        self.waiting: dict[_Said, deque[Mapped]] = {}
         self.said: Counter[_Said] = Counter()
         self.speakers: set[str] = set()
         self.turns = turns
@@ -54,7 +54,7 @@ class Rollout:
         self.error = ""
         self.provider = "openai"
         self.at: Any = None
-        self.said_first: set[_Said] = set()
+        self.said_first: Counter[_Said] = Counter()
 
     # -- holding back -------------------------------------------------------------------------
 
@@ -89,15 +89,16 @@ class Rollout:
         """Where a turn's log of the model has nothing of somebody, what was shown is all there is;
         else it was only shown in another form."""
         waiting, self.waiting = self.waiting, {}
-        for key, mapped in waiting.items():
-            line = mapped.line
+        shown = [(one.line.number, key, one.line) for key, ones in waiting.items() for one in ones]
+        for number, key, line in sorted(shown):
             if key[0] in self.speakers:
                 yield kept(line, "shown in another form than in the model's log")
                 continue
-            self.said_first.add(key)
+            self.said_first[key] += 1
             at, said = line.item.get("timestamp"), line.item["payload"].get("message")
             part = Taken(("payload", "message"), ("content",))
             if key[0] == "user":
+                self.turns.append(number - 1)
                 drafts = self.user(at, said)
             else:
                 drafts = self.timeline.reply(at, line, {"content": said}, [])
@@ -123,18 +124,26 @@ class Rollout:
         of the shown line; and whether it was said from there already."""
         parts = texts(content)
         keys = {(role, hash(one)) for one in ("\n".join(parts), *parts)}
-        if first := keys & self.said_first:
-            self.said_first -= first
+        if first := {key for key in keys if self.said_first[key] > 0}:
+            self.said_first.subtract(first)
             return [], True
         self.speakers.add(role)
         for key in keys & self.waiting.keys():
-            return [
-                kept(self.waiting.pop(key).line, "the same as a later item of the model's log")
-            ], False
+            ones = self.waiting[key]
+            shown = ones.popleft().line
+            if not ones:
+                del self.waiting[key]
+            return [kept(shown, "the same as a later item of the model's log")], False
         if len(self.said) > _MOST_SAID:
             self.said.clear()
         self.said.update(keys)
         return [], False
+
+    def wait(self, key: _Said, mapped: Mapped) -> Maps:
+        """It was shown, and the model's log may have it later in this turn."""
+        self.waiting.setdefault(key, deque()).append(mapped)
+        if len(self.waiting) > _MOST_SAID:
+            yield from self._decide()
 
     def beside(self, mapped: Mapped) -> Maps:
         """What comes between the items of a reply does not end it, and is told behind it."""

@@ -28,10 +28,10 @@ def _message(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
     if rollout.said[key] > 0:
         rollout.said[key] -= 1
         yield from rollout.beside(rollout.aside(line, "the same as an item of the model's log"))
-    elif not said or key in rollout.waiting:
-        yield from rollout.beside(rollout.aside(line, "a message without a text of its own"))
+    elif not said:
+        yield from rollout.beside(rollout.aside(line, "a message without a text"))
     else:
-        rollout.waiting[key] = Mapped(line)
+        yield from rollout.wait(key, Mapped(line))
 
 
 def _begin(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:

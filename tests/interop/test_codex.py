@@ -341,3 +341,48 @@ def test_credential_in_arguments_is_not_recorded(tmp_path: Path) -> None:
     (call,) = found.calls()
     assert call.arguments == {"cookie": "[masked]", "cmd": "curl"}
     assert call.masked
+
+
+def test_rollback_takes_back_turns_that_only_the_log_for_people_has(tmp_path: Path) -> None:
+    lines = []
+    for number in range(3):
+        lines += [
+            codex_event("task_started"),
+            codex_event("user_message", message=f"ask {number}"),
+            codex_event("agent_message", message=f"answer {number}"),
+            codex_event("task_complete"),
+        ]
+    found = imported(tmp_path, [*lines, codex_event("thread_rolled_back", num_turns=2)])
+    assert found.said() == [("user", "ask 0"), ("assistant", "answer 0")]
+
+
+def test_rollback_of_a_turn_whose_request_came_behind_an_import_takes_back_no_other(
+    tmp_path: Path,
+) -> None:
+    shown = [codex_event("task_started"), codex_event("user_message", message="one")]
+    rest = [
+        codex_message("user", "one"),
+        codex_message("assistant", "1"),
+        codex_event("task_complete"),
+        codex_event("thread_rolled_back", num_turns=1),
+    ]
+    begin = [codex_meta(), *codex_turn("zero", "0"), *shown]
+    found = Imported(Store(tmp_path / "store"), write(tmp_path / "rollout.jsonl", begin))
+    write(found.path, [*begin, *rest])
+    found.again()
+    assert found.said() == [("user", "zero"), ("assistant", "0")]
+
+
+def test_same_text_that_only_the_log_for_people_has_is_as_many_messages(tmp_path: Path) -> None:
+    shown = [
+        codex_event("user_message", message="go on"),
+        codex_event("agent_message", message="done"),
+    ]
+    lines = [codex_meta(), *shown, *shown, *shown]
+    found = Imported(Store(tmp_path / "store"), write(tmp_path / "rollout.jsonl", lines))
+    assert found.said() == [("user", "go on"), ("assistant", "done")] * 3
+    assert found.report.messages == 6
+    grown = Imported(Store(tmp_path / "grown"), write(found.path, lines[:4]))
+    write(found.path, [*lines, codex_message("assistant", "done")])
+    grown.again()
+    assert grown.said() == found.said()
