@@ -3,6 +3,7 @@
 import errno
 import os
 from itertools import chain
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -193,6 +194,35 @@ def test_newer_schema_is_refused_for_writing(tmp_path):
     assert found.state == [1, 2, 3]
     with pytest.raises(FormatVersionError, match="schema version 2"):
         recovery.refuse(found)
+
+
+def test_newer_schema_is_refused_before_its_first_event_too(tmp_path):
+    open_inline(tmp_path / "s1", schema_version=2).close()
+    found = recovered(tmp_path / "s1")
+    assert found.report.newer_schema
+    with pytest.raises(FormatVersionError, match="schema version 2"):
+        recovery.refuse(found)
+
+
+def test_epoch_is_that_of_the_newest_segment_where_a_crash_brought_an_old_meta_back(tmp_path):
+    path = make_session(tmp_path / "s1")
+    old = Path(path, paths.META).read_bytes()
+    engine = open_inline(path)
+    engine.append("counted", 4)
+    engine.abandon()
+    Path(path, paths.META).write_bytes(old)
+    assert recovered(path).epoch == 2
+
+
+def test_tail_is_the_bytes_of_its_lines(tmp_path):
+    path = make_snapshots(tmp_path / "s1", 2)
+    engine = open_inline(path)
+    engine.append("counted", 3)
+    engine.append_many([("counted", n) for n in (4, 5)])
+    engine.abandon()
+    _, *lines = segment_path(path, 3).read_bytes().rstrip(b"\t").splitlines(keepends=True)
+    found = recovered(path)
+    assert (found.tail_events, found.tail_bytes) == (3, sum(map(len, lines)))
 
 
 class Shape(msgspec.Struct):
