@@ -81,11 +81,13 @@ class Decoding:
         return Line(number, raw, problem=problem, text=self.text(raw))
 
     def text(self, raw: bytes) -> str | bytes:
-        """A line as text without its secrets; as bytes when it is no text."""
+        """A line as text without its secrets; as bytes without them when it is no text."""
         try:
             shown: str = self.masked(raw.decode())[0]
         except UnicodeDecodeError:
-            return raw
+            # Each byte that is no text stands for itself, and a secret beside it is found.
+            found, paths = self.masked(raw.decode("utf-8", "surrogateescape"))
+            return found.encode("utf-8", "surrogateescape") if paths else raw
         return shown
 
     def masked(self, value: Any) -> tuple[Any, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import datetime
 import errno
@@ -618,6 +619,24 @@ def test_own_object_that_looks_like_a_reference_comes_back(store: Store, tmp_pat
     line = encoded(pi_user("a", None, "go") | {"odd": odd})
     found = Imported(store, pi_file(tmp_path, line + b"\n"))
     assert found.foreign_lines()[2]["odd"] == odd
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b'{"x":"%s \xff"}', b'\xff {"password":"%s"}', b"\x80%s"],
+    ids=["in", "named", "behind"],
+    [b'{"x":"%s \xff"}', b'\xff {"password":"%s"}', b"\x80%s"],
+    ids=["in", "named", "behind"],
+)
+def test_secret_on_a_line_that_is_no_text_is_masked_and_its_other_bytes_are_kept(
+    line: bytes, store: Store, tmp_path: Path
+) -> None:
+    secret = b"ghp_" + b"a1B2" * 9
+    path = pi_file(tmp_path, encoded(pi_user("a", None, "go")) + b"\n" + line % secret + b"\n")
+    kept = Imported(store, path).foreign_lines()[3]
+    data = base64.b64decode(kept)
+    assert secret not in data and secret[-8:] not in data
+    assert b"\xff" in data or b"\x80" in data
 
 
 def test_id_that_is_no_name_makes_a_name_all_the_same() -> None:
