@@ -625,8 +625,6 @@ def test_own_object_that_looks_like_a_reference_comes_back(store: Store, tmp_pat
     "line",
     [b'{"x":"%s \xff"}', b'\xff {"password":"%s"}', b"\x80%s"],
     ids=["in", "named", "behind"],
-    [b'{"x":"%s \xff"}', b'\xff {"password":"%s"}', b"\x80%s"],
-    ids=["in", "named", "behind"],
 )
 def test_secret_on_a_line_that_is_no_text_is_masked_and_its_other_bytes_are_kept(
     line: bytes, store: Store, tmp_path: Path
