@@ -217,6 +217,7 @@ class ClaudeCode(_Maker):
             asked = {"type": "tool_use", "id": call["call_id"], "name": call["name"]}
             blocks.append(asked | {"input": call["arguments"]})
         message_id = f"msg_{self._rng.getrandbits(96):024x}"
+        request_id = f"req_{self._rng.getrandbits(64):016x}"
         used = {"input_tokens": 4, "cache_read_input_tokens": data["usage"]["prompt_tokens"]}
         used |= {"cache_creation_input_tokens": 0, "service_tier": "standard"}
         used["output_tokens"] = data["usage"]["completion_tokens"]
@@ -225,7 +226,7 @@ class ClaudeCode(_Maker):
             message = {"model": "model-x", "id": message_id, "type": "message"}
             message |= {"role": "assistant", "content": [block], "stop_reason": stop}
             entry = self._entry("assistant", message | {"stop_sequence": None, "usage": used})
-            yield entry | {"requestId": f"req_{self._rng.getrandbits(64):016x}"}
+            yield entry | {"requestId": request_id}
 
     def tool_result(self, data: dict[str, Any], run: int) -> Iterator[Line]:
         """What a call gave, once for the model and once for people."""
