@@ -9,6 +9,7 @@ from typing import Any
 from durasess.interop.codex_rollout import Maps, Rollout
 from durasess.interop.importer import AtLine, Line, Mapped, member, text
 from durasess.session import usage
+from durasess.session.state import Usage
 
 
 def shown(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
@@ -67,21 +68,29 @@ def _tokens(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
     if not isinstance(reported, dict):
         yield rollout.aside(line, "token_count without counters")
         return
-    counters = usage.from_data(
-        {
-            "prompt": reported.get("input_tokens", 0),
-            "completion": reported.get("output_tokens", 0),
-            "total": reported.get("total_tokens", 0),
-        }
-    )
-    delta = usage.since(counters, rollout.counters)
-    rollout.counters = counters
+    counters = _counters(reported)
+    before, rollout.counters = rollout.counters, counters
+    last = member(payload, "info", "last_token_usage")
+    if counters != before and isinstance(last, dict) and _counters(last) == counters:
+        # All of it is of the last call: the program was started again, and the counters with it.
+        before = usage.NOTHING
+    delta = usage.since(counters, before)
     data = {
         "usage": usage.as_data(delta),
         "source": "codex",
         "counters": usage.as_data(counters),
     }
     yield Mapped(line, [rollout.timeline.event("usage_recorded", data, at)])
+
+
+def _counters(reported: dict[str, Any]) -> Usage:
+    return usage.from_data(
+        {
+            "prompt": reported.get("input_tokens", 0),
+            "completion": reported.get("output_tokens", 0),
+            "total": reported.get("total_tokens", 0),
+        }
+    )
 
 
 def _rolled_back(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:

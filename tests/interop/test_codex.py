@@ -386,3 +386,19 @@ def test_same_text_that_only_the_log_for_people_has_is_as_many_messages(tmp_path
     write(found.path, [*lines, codex_message("assistant", "done")])
     grown.again()
     assert grown.said() == found.said()
+
+
+def test_counters_that_start_again_are_told_by_the_last_call_where_they_are_higher_at_once(
+    tmp_path: Path,
+) -> None:
+    def tokens(total: int, last: int) -> dict[str, Any]:
+        counters = [
+            {"input_tokens": one, "output_tokens": 0, "total_tokens": one} for one in (total, last)
+        ]
+        info = dict(zip(("total_token_usage", "last_token_usage"), counters, strict=True))
+        return codex_event("token_count", info=info)
+
+    # The second and the last are said twice, as when only the rate limits have changed.
+    told = [(100, 100), (100, 100), (300, 200), (500, 500), (500, 500), (510, 10)]
+    found = imported(tmp_path, [codex_message("user", "go"), *(tokens(*one) for one in told)])
+    assert found.report.usage.prompt == 300 + 510
