@@ -103,6 +103,8 @@ class Conversation:
                     yield mapped
             self.timeline.is_again = False
             tree.tell_again(node, told)
+        # Results are of the node of their calls, so none came on another branch.
+        self.timeline.unanswered_again()
 
     def _retold(self, node: int) -> Maps:
         """The messages of a node once more."""

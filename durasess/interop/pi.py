@@ -13,6 +13,7 @@ from typing import Any
 
 from durasess.errors import StorageError
 from durasess.interop import places
+from durasess.interop.aside import Ids
 from durasess.interop.importer import (
     AtLine,
     End,
@@ -86,7 +87,7 @@ class _Reading:
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
         self._tree = Tree(lines.scratch)
-        self._entries = Entries(self._tree)
+        self._entries = Entries(self._tree, Ids(lines.scratch))
 
     def end(self) -> Iterator[Mapped]:
         if drafts := self._entries.end():
@@ -134,15 +135,19 @@ class _Reading:
         yield between(drafts)
         tree.tip = fork
         for node in path:
-            before = self._lines.reread(tree.line_of(node))
-            if before.problem:
-                raise StorageError(
-                    f"line {before.number} of the imported file changed while it was read: "
-                    f"{before.problem}. What is before that is imported; import again when its "
-                    "owner has finished with it."
-                )
             tree.tip = node
-            mapped = self._entries.again(before)
+            mapped = self._again(tree.line_of(node))
             if mapped.drafts:
-                yield Mapped(before, mapped.drafts, again=True)
-            tree.tell_again(node, before.number if mapped.drafts else 0)
+                yield mapped
+            tree.tell_again(node, mapped.line.number if mapped.drafts else 0)
+        for number in self._entries.elsewhere():
+            yield self._again(number)
+
+    def _again(self, number: int) -> Mapped:
+        before = self._lines.reread(number)
+        if before.problem:
+            raise StorageError(
+                f"line {number} of the imported file changed while it was read: {before.problem}. "
+                "What is before that is imported; import again when its owner has finished with it."
+            )
+        return Mapped(before, self._entries.again(before).drafts, again=True)

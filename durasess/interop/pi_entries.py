@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from durasess.engine.types import Draft
+from durasess.interop.aside import Ids
 from durasess.interop.importer import (
     AtLine,
     Line,
@@ -37,8 +38,9 @@ _ENDS = {
 class Entries:
     """Maps entries one after the other; `tree` says where the conversation is."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, answers: Ids) -> None:
         self._tree = tree
+        self._answers = answers
         self._timeline = Timeline()
         self._at: Any = None
         self._firsts: dict[int, int] = {}
@@ -59,6 +61,12 @@ class Entries:
         mapped = self.map(line)
         self._timeline.is_again = False
         return mapped
+
+    def elsewhere(self) -> list[int]:
+        """The lines with results of calls of a branch that was said again, which came on another
+        one: what was done was done."""
+        lines = (self._answers.get(hash(key)) for key in self._timeline.unanswered_again())
+        return sorted(line for line in lines if line is not None)
 
     def map(self, line: Line) -> Mapped:
         """One entry. Types that are not known are kept."""
@@ -118,6 +126,8 @@ class Entries:
         key = self._timeline.answered(call_id)
         if key is None:
             return kept(line, "a result of no call, or a second one")
+        if not self._timeline.is_again:
+            self._answers.put(hash(key), line.number)
         ok = message.get("isError") is not True
         output = message.get("content")
         drafts = self._timeline.result(self._at, key, call_id, output, ok=ok)

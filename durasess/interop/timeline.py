@@ -53,6 +53,7 @@ class Timeline:
         self._last_status = ""
         self._open: dict[KeyOf, _Asked] = {}
         self._asked: dict[str, list[_Asked]] = {}
+        self._asked_again: dict[KeyOf, None] = {}
 
     def begin(self, at: Any, request: Any = None) -> list[Draft]:
         """A run; one that is open was interrupted. Without a request it goes on with what the last
@@ -118,7 +119,8 @@ class Timeline:
             data["tool_calls"] = [_recorded(call) for call in calls]
         if self.is_again:
             for index, made in enumerate(data.get("tool_calls", ())):
-                made["earlier"] = KeyOf(line.number, index)
+                made["earlier"] = key = KeyOf(line.number, index)
+                self._asked_again[key] = None
         elif self._goes_on:
             data["goes_on"], self._goes_on = True, False
         for index, call in enumerate(calls):
@@ -139,7 +141,13 @@ class Timeline:
         if not waiting:
             del self._asked[call_id]
         self._open.pop(asked.key, None)
+        self._asked_again.pop(asked.key, None)
         return asked.key
+
+    def unanswered_again(self) -> list[KeyOf]:
+        """The calls that were said again since this was asked last, and have no result so far."""
+        keys, self._asked_again = self._asked_again, {}
+        return list(keys)
 
     def result(
         self, at: Any, key: KeyOf, call_id: str, output: Any, *, ok: bool = True

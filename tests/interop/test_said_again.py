@@ -144,3 +144,23 @@ def test_replies_of_several_requests_whose_message_id_is_the_same_are_several(
     found = Imported(Store(tmp_path / "store"), write(tmp_path / "s.jsonl", lines))
     assert [text for _, text in found.said()] == ["one", "first", "second", "two", "third"]
     assert (found.report.messages, found.report.usage.completion) == (5, 15)
+
+
+def test_result_that_came_on_another_branch_stays_with_its_call_that_is_told_again(
+    tmp_path: Path,
+) -> None:
+    lines = [
+        PI_HEADER,
+        pi_user("a", None, "go"),
+        pi_reply("b", "a", "both", calls=("c1", "c2")),
+        pi_result("r1", "b", "c1", "out 1"),
+        pi_result("r2", "r1", "c2", "out 2"),
+        pi_user("d", None, "anew"),
+        pi_user("e", "r1", "back"),
+    ]
+    found = Imported(Store(tmp_path / "store"), write(tmp_path / "s.jsonl", lines))
+    assert [text for _, text in found.said()] == ["go", "both", "out 1", "out 2", "back"]
+    assert (found.report.uncertain, found.report.results) == (0, 2)
+    with found.open() as session:
+        assert not session.open_calls
+    assert found.again().lines == 0
