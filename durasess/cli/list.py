@@ -59,7 +59,10 @@ def add_to(verbs: options.Verbs) -> None:
         "--since", metavar="DAY", type=stores.day, help="only those whose last event is not older"
     )
     parser.add_argument(
-        "--until", metavar="DAY", type=stores.day, help="only those whose last event is not newer"
+        "--until",
+        metavar="DAY",
+        type=stores.end_of_day,
+        help="only those whose last event is not newer",
     )
     parser.add_argument(
         "--sort", choices=("activity", "created", "title"), default="activity", help="the order"

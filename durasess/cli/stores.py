@@ -19,6 +19,7 @@ from durasess.engine import paths
 from durasess.errors import SessionNotFoundError
 from durasess.session.options import SessionOptions
 from durasess.store.catalog import Catalog
+from durasess.store.listing import last_moment
 
 _UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
 _SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -176,6 +177,11 @@ def day(text: str) -> datetime.datetime:
             f"expected a day or a time like 2026-11-29 or 2026-11-29T10:00Z, found {text!r}"
         ) from None
     return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
+
+
+def end_of_day(text: str) -> datetime.datetime:
+    """The same; of a day its end."""
+    return last_moment(text) or day(text)
 
 
 def short_time(ts: str) -> str:

@@ -84,16 +84,16 @@ class Catalog:
 
         Reads `meta.json` of each, and of those on the page the first bytes of the files that an
         opening begins with; a session that cannot be read is a marked row. Where a run has no end,
-        the kernel is asked whether its writer lives. `since` and `until` are about `active_at`;
-        `label` is `name` or `name=value`; `parent` "" is for those without one. `sizes` adds up the
-        bytes of each session on the page. StorageError when the store cannot be read.
+        the kernel is asked whether its writer lives. `since` and `until` (a day: with that day) are
+        about `active_at`; `label` is `name` or `name=value`; `parent` "" is for those without one.
+        `sizes` adds up the bytes of the page's sessions. StorageError: the store cannot be read.
         """
         wanted = Wanted(
             status=status,
             workspace=None if workspace is None else listing.absolute(workspace),
             user_id=user_id,
-            since=_moment("since", since),
-            until=_moment("until", until),
+            since=_checked("since", since, listing.moment(since)),
+            until=_checked("until", until, listing.last_moment(until)),
             label=label,
             parent=parent,
         )
@@ -327,8 +327,9 @@ def _file(path: str | os.PathLike[str]) -> str:
     return os.path.abspath(os.path.expanduser(os.fspath(path)))
 
 
-def _moment(name: str, given: datetime.datetime | str | None) -> datetime.datetime | None:
-    found = listing.moment(given)
+def _checked(
+    name: str, given: datetime.datetime | str | None, found: datetime.datetime | None
+) -> datetime.datetime | None:
     if found is None and given:
         raise ValueError(f"{name} is a datetime or an RFC 3339 text, not {given!r:.80}")
     return found

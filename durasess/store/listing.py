@@ -239,6 +239,18 @@ def moment(text: str | datetime.datetime | None) -> datetime.datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
 
 
+def last_moment(text: str | datetime.datetime | None) -> datetime.datetime | None:
+    """As `moment`, of a day its last microsecond: "until" a day is with that day."""
+    found = moment(text)
+    if found is None or not isinstance(text, str):
+        return found
+    try:
+        datetime.date.fromisoformat(text)
+    except ValueError:
+        return found
+    return found.replace(hour=23, minute=59, second=59, microsecond=999_999)
+
+
 def _looked_at(disk: Files, one: Listed, *, with_sizes: bool) -> Listed:
     row = one.row
     try:

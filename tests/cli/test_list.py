@@ -68,6 +68,10 @@ def test_list_filters(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert report(capsys, "list", store.path, "--status", "archived")["total"] == 1
     assert report(capsys, "list", store.path, "--user", "u1")["total"] == 1
     assert report(capsys, "list", store.path, "--since", "2099-01-01")["total"] == 0
+    whole = report(capsys, "list", store.path)
+    days = sorted(one["active_at"][:10] for one in whole["rows"])
+    until = report(capsys, "list", store.path, "--until", days[-1])
+    assert until["total"] == whole["total"] > 0
     order = report(capsys, "list", store.path, "--sort", "title")["rows"]
     assert [row["session_id"] for row in order] == ["a0", "a1", "a2"]
 

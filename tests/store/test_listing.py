@@ -304,3 +304,14 @@ def test_page_can_be_looped_over(store: Store) -> None:
     found = store.list()
     assert [row.session_id for row in found] == [row.session_id for row in found.rows]
     assert len(found) == 2
+
+
+def test_until_a_day_is_with_that_day(store: Store, clock: stores.Clock) -> None:
+    stores.make(store, "now")
+    day = datetime.datetime.fromtimestamp(clock.now / 1e9, datetime.UTC)
+    before = (day - datetime.timedelta(1)).date().isoformat()
+    assert ids(store, since=day.date().isoformat(), until=day.date().isoformat()) == ["now"]
+    assert ids(store, until=before) == []
+    # A time is that time, also a midnight.
+    midnight = day.replace(hour=0, minute=0, second=0, microsecond=0)
+    assert ids(store, until=midnight) == ids(store, until=midnight.isoformat()) == []
