@@ -79,8 +79,8 @@ class AsyncToolCall(StartedCall):
             await self._core.run_async(call_operations.fail(self._core, call, error))
             return True
         with contextlib.suppress(*ENDS_THE_HANDLE):
-            await self._core.run_async(
-                call_operations.unknown(self._core, call, reason, by="interrupt"), is_ending=True
+            await self._core.end_async(
+                call_operations.unknown(self._core, call, reason, by="interrupt"), error
             )
         return False
 
@@ -112,8 +112,8 @@ async def once(
     except BaseException as error:
         _, reason = call_ending(error, begun, seconds=0.0)
         with contextlib.suppress(*ENDS_THE_HANDLE):
-            await core.run_async(
-                call_operations.unknown(core, begun, reason, by="interrupt"), is_ending=True
+            await core.end_async(
+                call_operations.unknown(core, begun, reason, by="interrupt"), error
             )
         raise
     await core.run_async(call_operations.finish(core, begun, output, ok=True))

@@ -79,7 +79,7 @@ class AsyncRun:
             return
         status, text, reason = run_ending(error)
         try:
-            await self._finish(status, text, reason, is_ending=error is not None)
+            await self._finish(status, text, reason, stopped_by=error)
         except ENDS_THE_HANDLE:
             # The next open finds the run open and says what became of it.
             if error is None:
@@ -89,14 +89,16 @@ class AsyncRun:
         self, status: RunStatus = "succeeded", *, error: str = "", reason: str = ""
     ) -> None:
         """End the run before the block does."""
-        await self._finish(status, error, reason, is_ending=False)
+        await self._finish(status, error, reason, stopped_by=None)
 
-    async def _finish(self, status: RunStatus, error: str, reason: str, *, is_ending: bool) -> None:
+    async def _finish(
+        self, status: RunStatus, error: str, reason: str, *, stopped_by: BaseException | None
+    ) -> None:
         ending = run_operations.finish(
             self._core, begun(self.run_id), status, error=error, reason=reason
         )
         try:
-            await self._core.run_async(ending, is_ending=is_ending)
+            await self._core.end_async(ending, stopped_by)
         except Exception:
             raise
         except BaseException:
@@ -104,7 +106,8 @@ class AsyncRun:
             self._ended = True
             raise
         self._ended = True
-        await self._publish()
+        if not isinstance(stopped_by, GeneratorExit):
+            await self._publish()
 
     async def _publish(self) -> None:
         """Lists show the run at once. They can do without: the log has it."""

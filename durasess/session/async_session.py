@@ -20,7 +20,7 @@ from durasess.session.endings import ENDS_THE_HANDLE
 from durasess.session.open_calls import AsyncOpenCall
 from durasess.session.session import Session
 from durasess.session.state import SessionStatus, ToolState
-from durasess.session.tasks import in_thread
+from durasess.session.tasks import in_thread, opened_in_thread
 from durasess.session.tools import Tool
 from durasess.session.view import SessionView
 
@@ -111,7 +111,7 @@ class AsyncSession(SessionView):
         )
         ending = session_operations.ChildEnding(self._core, child_id, run_id)
         try:
-            made = await in_thread(
+            made = await opened_in_thread(
                 lambda: self._family.create_child(
                     child_id, parent=self.session_id, parent_call=key, options=options
                 )
@@ -122,9 +122,9 @@ class AsyncSession(SessionView):
                     yield child
                 finally:
                     ending.look(made.core)
-        except BaseException:
+        except BaseException as error:
             with contextlib.suppress(*ENDS_THE_HANDLE):
-                await self._core.run_async(ending.written(), is_ending=True)
+                await self._core.end_async(ending.written(), error)
             raise
         await self._core.run_async(ending.written())
 
@@ -282,4 +282,8 @@ class AsyncSession(SessionView):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.close()
+        if isinstance(error, GeneratorExit):
+            # Nothing can be awaited any more.
+            self._close()
+        else:
+            await self.close()

@@ -31,10 +31,20 @@ class AsyncStream:
         """Record the next piece. An end of it that may begin a secret waits for the next piece."""
         held = self._held if isinstance(text, str) else None
         ready = text if held is None else held.ready(text)
-        if ready or not text:
-            await self._core.run_async(run_operations.delta(self._core, self._run_id, ready))
-        if held is not None:
-            held.keep(text, ready)
+        try:
+            if ready or not text:
+                await self._core.run_async(run_operations.delta(self._core, self._run_id, ready))
+        except Exception:
+            raise
+        except BaseException:
+            # It came, and may be in the log.
+            self._keep(text, ready)
+            raise
+        self._keep(text, ready)
+
+    def _keep(self, text: str, ready: str) -> None:
+        if self._held is not None:
+            self._held.keep(text, ready)
         self._pieces.append(text)
 
     @property
@@ -52,12 +62,19 @@ class AsyncStream:
         model: str = "",
     ) -> list[ToolState]:
         """The whole reply: `content`, or else the pieces; the rest as in `Run.assistant`."""
-        return await self._finish(content, tool_calls, usage, raw, model, partial=False)
+        return await self._finish(content, tool_calls, usage, raw, model, stopped_by=None)
 
     async def _finish(
-        self, content: Any, calls: Any, usage: Any, raw: Any, model: str, *, partial: bool
+        self,
+        content: Any,
+        calls: Any,
+        usage: Any,
+        raw: Any,
+        model: str,
+        *,
+        stopped_by: BaseException | None,
     ) -> list[ToolState]:
-        found = await self._core.run_async(
+        found = await self._core.end_async(
             run_operations.reply(
                 self._core,
                 self._run_id,
@@ -67,9 +84,9 @@ class AsyncStream:
                 raw=raw,
                 model=model,
                 streamed=True,
-                partial=partial,
+                partial=stopped_by is not None,
             ),
-            is_ending=partial,
+            stopped_by,
         )
         self.is_ended = True
         return found
@@ -86,4 +103,4 @@ class AsyncStream:
             await self.finish()
         elif self._pieces:
             with contextlib.suppress(*ENDS_THE_HANDLE):
-                await self._finish(None, None, None, None, "", partial=True)
+                await self._finish(None, None, None, None, "", stopped_by=error)

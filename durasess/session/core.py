@@ -7,6 +7,7 @@ writes is in run_operations, call_operations and session_operations.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -60,6 +61,11 @@ class Emission(NamedTuple):
 
 
 Operation = Generator[Emission, list[Receipt], T]
+
+
+class _Stopped(BaseException):
+    """What an operation sees of a coroutine that is being closed; a GeneratorExit would end the
+    operation itself."""
 
 
 def draft(
@@ -155,6 +161,13 @@ class Core:
         with cancelled_behind():
             return await self._carried_out(operation, is_ending=True)
 
+    async def end_async(self, operation: Operation[T], error: BaseException | None) -> T:
+        """Carry out what says how something ended that `error` stopped, None that nothing did."""
+        if isinstance(error, GeneratorExit):
+            # The coroutine is being closed, perhaps with no loop: nothing can be awaited any more.
+            return self.run(operation)
+        return await self.run_async(operation, is_ending=error is not None)
+
     async def _carried_out(self, operation: Operation[T], *, is_ending: bool) -> T:
         try:
             emission = next(operation)
@@ -162,6 +175,9 @@ class Core:
                 writing = self._append_async(emission)
                 try:
                     receipts = await (undisturbed(writing) if is_ending else writing)
+                except GeneratorExit:
+                    self._stopped(operation)
+                    raise
                 except BaseException as error:
                     is_ending = is_ending or not isinstance(error, Exception | GeneratorExit)
                     emission = operation.throw(error)
@@ -170,6 +186,19 @@ class Core:
         except StopIteration as ended:
             result: T = ended.value
             return result
+
+    def _stopped(self, operation: Operation[T]) -> None:
+        """Write here what an interruption makes the operation write: the coroutine that carried it
+        out is being closed."""
+        with contextlib.suppress(StopIteration, _Stopped):
+            emission = operation.throw(_Stopped())
+            while True:
+                try:
+                    receipts = self._append(emission)
+                except BaseException as error:
+                    emission = operation.throw(error)
+                else:
+                    emission = operation.send(receipts)
 
     async def _append_async(self, emission: Emission) -> list[Receipt]:
         if not emission.drafts:

@@ -36,10 +36,20 @@ class Stream:
         """Record the next piece. An end of it that may begin a secret waits for the next piece."""
         held = self._held if isinstance(text, str) else None
         ready = text if held is None else held.ready(text)
-        if ready or not text:
-            self._core.run(run_operations.delta(self._core, self._run_id, ready))
-        if held is not None:
-            held.keep(text, ready)
+        try:
+            if ready or not text:
+                self._core.run(run_operations.delta(self._core, self._run_id, ready))
+        except Exception:
+            raise
+        except BaseException:
+            # It came, and may be in the log.
+            self._keep(text, ready)
+            raise
+        self._keep(text, ready)
+
+    def _keep(self, text: str, ready: str) -> None:
+        if self._held is not None:
+            self._held.keep(text, ready)
         self._pieces.append(text)
 
     @property

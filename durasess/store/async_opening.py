@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from durasess.session.async_session import AsyncSession
 from durasess.session.session import Session
-
-if TYPE_CHECKING:
-    import asyncio
+from durasess.session.tasks import opened_in_thread
 
 
 class AsyncOpening:
@@ -24,15 +22,7 @@ class AsyncOpening:
         return self._open().__await__()
 
     async def _open(self) -> AsyncSession:
-        import asyncio
-
-        opening = asyncio.ensure_future(asyncio.to_thread(self._open_now))
-        try:
-            return AsyncSession(await asyncio.shield(opening))
-        except asyncio.CancelledError:
-            # The thread goes on; what it opens is let go of again.
-            opening.add_done_callback(_close)
-            raise
+        return AsyncSession(await opened_in_thread(self._open_now))
 
     async def __aenter__(self) -> AsyncSession:
         self._session = await self._open()
@@ -45,9 +35,4 @@ class AsyncOpening:
         traceback: TracebackType | None,
     ) -> None:
         if self._session is not None:
-            await self._session.close()
-
-
-def _close(opening: asyncio.Future[Session]) -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().close()
+            await self._session.__aexit__(kind, error, traceback)

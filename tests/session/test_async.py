@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import threading
 
 import pytest
 
-from durasess import EventRejectedError
+from durasess import AsyncSession, EventRejectedError, SessionClosedError
 from durasess.session import core
 from tests.support.harness import store_at
+from tests.support.sessions import PATIENCE_S
 
 INTERRUPTIONS = [asyncio.CancelledError, GeneratorExit]
 
@@ -142,6 +144,160 @@ def test_task_cancelled_at_any_moment_leaves_a_session_that_takes_a_run(within, 
         return session.runs[-1].status, statuses & {"running", "pending"}
 
     assert within(body) == ("succeeded", set())
+
+
+async def whole_run(session, moments):
+    """Says at which moments it waits for something that is not its own."""
+    async with session.run("x") as run:
+        moments.append("run")
+        await asyncio.sleep(LONG_S)
+        await ask(run, "c")
+        async with run.stream() as reply:
+            await reply.delta("a")
+            moments.append("stream")
+            await asyncio.sleep(LONG_S)
+        async with run.tool("c") as call:
+            moments.append("call")
+            await asyncio.sleep(LONG_S)
+            await call.result(1)
+
+        async def effect():
+            moments.append("once")
+            await asyncio.sleep(LONG_S)
+
+        await run.once("op", effect)
+        async with run.child(session_id="child"):
+            moments.append("child")
+            await asyncio.sleep(LONG_S)
+
+
+LONG_S = 0.05
+
+
+def closed(task):
+    """Close a task's coroutine, as the collector closes one that nobody waits for any more."""
+    task.get_coro().close()
+    # Its loop has a task of which nothing is left.
+    task.cancel()
+
+
+@pytest.mark.parametrize("moment", ["run", "stream", "call", "once", "child"])
+@pytest.mark.parametrize("has_loop", [True, False])
+def test_coroutine_that_is_closed_in_a_body_leaves_nothing_going_on(tmp_path, moment, has_loop):
+    """Nothing can be awaited then: it raised "no running event loop" or "coroutine ignored
+    GeneratorExit", and the run stayed open in the handle."""
+    opened = store_at(tmp_path).create("s")
+    session, moments = AsyncSession(opened), []
+
+    async def main():
+        task = asyncio.ensure_future(whole_run(session, moments))
+        while moment not in moments:
+            await asyncio.sleep(0.001)
+        if has_loop:
+            closed(task)
+        return task
+
+    with opened, asyncio.Runner() as runner:
+        task = runner.run(main())
+        if not has_loop:
+            closed(task)
+        assert opened.runs[-1].status == "interrupted"
+        statuses = {one.status for one in opened.state.tool_states.values()}
+        assert not statuses & {"running", "pending"}
+        assert "running" not in {one.status for one in opened.state.children.values()}
+        with opened.run("next"):
+            pass
+
+
+@pytest.mark.parametrize("steps", range(24))
+def test_coroutine_that_is_closed_while_it_writes_leaves_nothing_going_on(tmp_path, steps):
+    opened = store_at(tmp_path).create("s")
+    session = AsyncSession(opened)
+
+    async def work():
+        async with session.run("x") as run:
+            await ask(run, "c")
+            async with run.tool("c") as call:
+                await call.result(1)
+
+    async def main():
+        task = asyncio.ensure_future(work())
+        for _ in range(steps):
+            await asyncio.sleep(0.0002 * (steps % 3))
+        closed(task)
+
+    with opened:
+        asyncio.run(main())
+        opened.flush()
+        assert opened.state.open_run is None
+        statuses = {one.status for one in opened.state.tool_states.values()}
+        assert not statuses & {"running", "pending"}
+
+
+def test_generator_that_is_left_inside_its_run_ends_it(within):
+    async def body(session):
+        async def pieces():
+            async with session.run("x") as run, run.stream() as reply:
+                for text in "abc":
+                    await reply.delta(text)
+                    yield text
+
+        made = pieces()
+        async for text in made:
+            assert text == "a"
+            break
+        await made.aclose()
+        assert session.state.open_run is None
+        return session.state.messages[-1].content, session.state.messages[-1].partial
+
+    assert within(body) == ("a", True)
+
+
+def test_child_that_is_made_for_a_task_that_was_cancelled_is_closed(within, monkeypatch):
+    """It stayed open until it was collected."""
+    made, may_open = [], threading.Event()
+
+    async def body(session):
+        create = session._family.create_child
+
+        def slowly(*args, **options):
+            may_open.wait(PATIENCE_S)
+            made.append(create(*args, **options))
+            return made[-1]
+
+        monkeypatch.setattr(session._family, "create_child", slowly)
+
+        async def work():
+            async with session.run("x") as run, run.child(session_id="child"):
+                pytest.fail("nobody gets it")
+
+        task = asyncio.ensure_future(work())
+        while "child" not in session.state.children:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.wait([task])
+        may_open.set()
+
+    within(body)
+    with pytest.raises(SessionClosedError):
+        made[0].note("still open")
+
+
+def test_piece_of_which_the_writing_was_cancelled_is_in_the_reply(within, monkeypatch):
+    async def body(session):
+        async with session.run("x") as run:
+            reply = run.stream()
+            await reply.delta("one ")
+            with monkeypatch.context() as patch:
+                patch.setattr(session.core, "_append_async", lambda emission: asyncio.sleep(LONG_S))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(0):
+                        await reply.delta("two ")
+            await reply.delta("three")
+            await reply.finish()
+            return session.state.messages[-1].content
+
+    assert within(body) == "one two three"
 
 
 def test_run_that_is_cancelled_while_it_begins_is_over(within):
