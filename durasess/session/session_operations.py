@@ -5,6 +5,7 @@ Each operation is a generator that yields batches (core.Operation).
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
@@ -131,7 +132,19 @@ def start_child(
     call = call_operations.find(core, call_id, ("running",)) if call_id else None
     key = call.key if call is not None else ""
     data = events.ChildStarted(session_id=session_id, key=key)
-    yield from record(core, data, run_id=run_id, call_id=call_id)
+    before = core.state.seq
+    try:
+        yield from record(core, data, run_id=run_id, call_id=call_id)
+    except (Exception, GeneratorExit):
+        raise
+    except BaseException:
+        with contextlib.suppress(DurasessError):
+            yield Emission([])
+            child = core.state.children.get(session_id)
+            if child is not None and child.seq > before:
+                not_made = events.ChildFinished(session_id=session_id, status="not_made")
+                yield from record(core, not_made, run_id=run_id)
+        raise
     return key
 
 
@@ -149,12 +162,21 @@ class ChildEnding:
         """Take status and answer from the child."""
         self._status, self._answer = outcome_of(child)
 
-    def written(self) -> Operation[Receipt]:
-        """Say it."""
+    def written(self) -> Operation[None]:
+        """Say it, also where the caller is interrupted while it waits for that."""
         data = events.ChildFinished(
             session_id=self._session_id, status=self._status, result=self._answer
         )
-        return record(self._core, data, run_id=self._run_id)
+        try:
+            yield from record(self._core, data, run_id=self._run_id)
+        except (Exception, GeneratorExit):
+            raise
+        except BaseException:
+            with contextlib.suppress(DurasessError):
+                yield Emission([])
+                if self._core.state.children[self._session_id].status == "running":
+                    yield from record(self._core, data, run_id=self._run_id)
+            raise
 
 
 def outcome_of(child: Core) -> tuple[str, Any]:

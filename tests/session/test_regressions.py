@@ -348,3 +348,33 @@ def test_name_that_makes_a_reference_of_what_holds_it_is_refused(store):
             session.configure(**REFERENCE)
         with pytest.raises(EventRejectedError, match="no name for a value of the custom state"):
             session.set_state("$blob", REFERENCE["$blob"])
+
+
+@pytest.mark.parametrize("is_written", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "status"), [("child_started", "not_made"), ("child_finished", "succeeded")]
+)
+def test_interruption_while_a_child_begins_or_ends_leaves_it_ended(
+    store, monkeypatch, kind, status, is_written
+):
+    """It was working, for as long as the handle of its parent lived."""
+    with store.create("s") as session, session.run("go") as run:
+        append = session.core._append
+
+        def interrupted_once(emission):
+            if kind not in [one.type for one in emission.drafts]:
+                return append(emission)
+            monkeypatch.undo()
+            if is_written:
+                append(emission)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(session.core, "_append", interrupted_once)
+        with (
+            pytest.raises(KeyboardInterrupt),
+            run.child(session_id="child") as child,
+            child.run("q"),
+        ):
+            pass
+        children = {name: one.status for name, one in session.state.children.items()}
+        assert children == ({"child": status} if is_written or kind != "child_started" else {})
