@@ -222,8 +222,8 @@ def _describe(found: Recovered, walk: Walk, start: Place, schema_version: int) -
             found.epoch = max(found.epoch, walk.last.header.epoch)
             report.schema_version = max(report.schema_version, walk.last.header.schema_version)
             report.newer_schema = report.schema_version > schema_version
-        if walk.last.seal is not None:
-            report.sealed_seq = walk.last.place.seq
+            sealed = walk.last.place.seq if walk.last.seal else walk.last.header.first_seq - 1
+            report.sealed_seq = min(sealed, report.last_seq)
         if walk.last.filler or not _is_seal_synced(found.claims, walk.last):
             found.unsealed, found.unsealed_source = walk.last, walk.last_source
     report.sealed_seq = max(report.sealed_seq, start.seq)

@@ -57,6 +57,23 @@ def test_seal_that_nothing_vouches_for_is_not_taken_for_synced(tmp_path):
     assert recovered(rotated).report.clean
 
 
+def test_report_says_which_events_are_in_sealed_segments(tmp_path):
+    path = make_segments(tmp_path / "s1", 2)
+    report = recovered(path).report
+    assert (report.sealed_seq, report.last_seq) == (4, 4)
+    engine = open_inline(path, snapshot_every=10**6)
+    engine.append("counted", 5)
+    engine.abandon()
+    report = recovered(path).report
+    assert (report.sealed_seq, report.last_seq) == (4, 5)
+    found = [(one.number, one.events, one.sealed) for one in report.segments]
+    assert found == [(1, 2, True), (2, 2, True), (3, 1, False)]
+    first = segment_path(path, 1)
+    flip_bit(first, first.read_bytes().index(b'"data":2'))
+    report = recovered(path).report
+    assert (report.sealed_seq, report.last_seq) == (1, 1)
+
+
 def test_damage_is_not_a_clean_end(tmp_path):
     path = make_segments(tmp_path / "s1", 2)
     open_inline(path).close()

@@ -17,7 +17,7 @@ from durasess.engine.admission import Append
 from durasess.engine.lock import COMMIT, FAILED, IDLE
 from durasess.engine.tickets import Ticket, Work
 from durasess.engine.types import Draft
-from tests.support.lines import overwritten
+from tests.support.lines import batch, overwritten
 from tests.support.sessions import (
     SIM_PATH,
     SIM_SEGMENT,
@@ -487,6 +487,20 @@ def test_foreign_bytes_behind_the_last_line_are_seen_before_anything_is_written(
     with pytest.raises(FencedError, match="note to myself"):
         engine.append("counted", 3)
     engine.close()
+
+
+def test_foreign_bytes_that_look_like_a_cut_write_are_settled_before_anything_is_written(files):
+    """The turn before ended, so nobody of ours left it; what follows would end inside of it."""
+    engine = join(files)
+    append_all(engine, 2)
+    content = files.tree()[SIM_SEGMENT].rstrip(b"\t")
+    rewrite(files, SIM_SEGMENT, content + batch(engine._writer.place, 1, "x" * 2000)[:-1000])
+    assert engine.append("counted", 3).seq == 3
+    assert any("quarantine" in path for path in files.tree())
+    engine.abandon()
+    again = join(files)
+    assert again.state == [1, 2, 3] and again.recovery.damage == []
+    again.close()
 
 
 def test_newer_schema_is_said_and_ends_the_handle(files):
