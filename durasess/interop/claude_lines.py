@@ -41,6 +41,7 @@ class Conversation:
         self.timeline = Timeline()
         self._reply: Reply | None = None
         self._told: Reply | None = None
+        self._parts: set[int] = set()
         self._counted: OrderedDict[str, Counted] = OrderedDict()
         self._users = Users(self.timeline)
         self._is_sidechain: bool | None = None
@@ -143,6 +144,9 @@ class Conversation:
             return
         if kind == "assistant":
             is_joined = self._continues(line)
+            if is_joined and self._reply is None:
+                # Said again, the reply has the same parts: calls are found by their place in them.
+                self._parts.add(line.number)
         else:
             is_joined = bool(results_in(line)) and self._answers(line)
         if is_joined:
@@ -173,7 +177,7 @@ class Conversation:
         """`before` is the line of what was told before it."""
         item = line.item
         if item["type"] == "assistant":
-            if self._reply is None or not self._reply.has(line):
+            if self._reply is None or not self._reply.has(line) or line.number in self._parts:
                 if self._reply is not None:
                     yield from self.flush()
                 self._reply = Reply(node)
