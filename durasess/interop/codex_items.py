@@ -95,10 +95,10 @@ def _other_item(rollout: Rollout, line: Line, payload: dict[str, Any], kind: str
 
 
 def _reply_message(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Maps:
-    rollout.start(line)
     shown, is_said = rollout.match("assistant", line, payload.get("content"))
     yield from shown
     if is_said:
+        rollout.start(line)
         yield from rollout.beside(rollout.aside(line, _SAID))
     else:
         _gather(rollout, line, payload)
@@ -106,9 +106,10 @@ def _reply_message(rollout: Rollout, line: Line, payload: dict[str, Any]) -> Map
 
 def _gather(rollout: Rollout, line: Line, payload: dict[str, Any]) -> None:
     """An item of the reply that is open, or of a new one."""
+    is_part = rollout.is_cut
     rollout.start(line)
     if rollout.reply is None:
-        rollout.reply = Reply(rollout.decoded)
+        rollout.reply = Reply(rollout.decoded, is_part=is_part)
     rollout.reply.add(line, payload)
 
 

@@ -23,23 +23,25 @@ Decoded = Callable[[str], tuple[Any, list[str]]]
 
 
 class Reply:
-    """`lines` are those of the items, `asides` what came between them."""
+    """`lines` are those of the items, `asides` what came between them. `is_part`: it is the rest of
+    one in which an import ended."""
 
-    def __init__(self, decoded: Decoded) -> None:
+    def __init__(self, decoded: Decoded, *, is_part: bool) -> None:
+        self.is_part = is_part
         self._decoded = decoded
         self.lines: list[Line] = []
         self.calls: list[Call] = []
         self.asides: list[Mapped] = []
         self._texts: list[str] = []
         self._items: list[dict[str, Any]] = []
-        self._has_message = False
+        self.has_message = False
 
     def add(self, line: Line, payload: dict[str, Any]) -> None:
         """One more item."""
         self.lines.append(line)
         self._items.append(payload)
         if payload["type"] == "message":
-            self._has_message = True
+            self.has_message = True
             self._texts += texts(payload.get("content"))
         elif payload["type"] in _CALLS:
             self.calls.append(self._call(line, payload))
@@ -77,7 +79,7 @@ class Reply:
         if model:
             raw["model"] = model
         data: dict[str, Any] = {"raw": raw}
-        if self._has_message:
+        if self.has_message:
             data["content"] = "\n\n".join(self._texts)
         return data | ({"model": model} if model else {})
 

@@ -34,7 +34,8 @@ class Rollout:
     `waiting` was shown and may come in the model's log, `said` is there and may be shown,
     `said_first` was taken from what was shown; `speakers` have something in the log of this turn.
     `turns` are the lines before the user's requests, `config`, `workspace`, `counters` and
-    `provider` what was said last, `error` is that of the open turn.
+    `provider` what was said last, `error` is that of the open turn; `is_cut` while an import has
+    ended in a reply that has a message.
     """
 
     def __init__(self, decoded: Decoded, turns: Numbers) -> None:
@@ -55,12 +56,15 @@ class Rollout:
         self.provider = "openai"
         self.at: Any = None
         self.said_first: Counter[_Said] = Counter()
+        self.is_cut = False
 
     # -- holding back -------------------------------------------------------------------------
 
     def end(self) -> Maps:
         """The file ends here, for now."""
+        is_cut = self.reply is not None and self.reply.has_message
         yield from self.flush()
+        self.is_cut = is_cut
         yield from self._decide()
         if drafts := self.timeline.end(self.at):
             yield between(drafts)
@@ -71,6 +75,8 @@ class Rollout:
         if reply is None:
             return
         data = reply.data(self.provider, text(self.config.get("model")))
+        if reply.is_part:
+            data["part"] = True
         first, *others = reply.lines
         drafts = self.timeline.reply(first.item.get("timestamp"), first, data, reply.calls)
         for index, line in enumerate([first, *others]):
@@ -109,7 +115,9 @@ class Rollout:
         return kept(line, reason)
 
     def start(self, line: Line) -> Any:
-        """The time of a line, at which what is open ends if nothing comes behind it."""
+        """The time of a line, at which what is open ends if nothing comes behind it. A reply that
+        an import ended in goes on with the next line only."""
+        self.is_cut = False
         self.at = line.item.get("timestamp")
         return self.at
 

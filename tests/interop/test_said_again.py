@@ -21,6 +21,9 @@ from tests.support.foreign import (
     claude_text,
     claude_use,
     claude_user,
+    codex_message,
+    codex_meta,
+    codex_output,
     pi_reply,
     pi_result,
     pi_user,
@@ -164,3 +167,26 @@ def test_result_that_came_on_another_branch_stays_with_its_call_that_is_told_aga
     with found.open() as session:
         assert not session.open_calls
     assert found.again().lines == 0
+
+
+def test_reply_of_codex_that_an_import_ended_in_is_one_message(tmp_path: Path) -> None:
+    lines = [
+        codex_meta(),
+        codex_message("user", "go"),
+        codex_message("assistant", "first"),
+        codex_message("assistant", "second"),
+        codex_output("none", "ends the reply"),
+        codex_message("assistant", "another"),
+    ]
+    path = write(tmp_path / "rollout.jsonl", lines)
+    whole = Imported(Store(tmp_path / "whole"), path).report.messages
+    for cut in range(2, len(lines)):
+        write(path, lines[:cut])
+        grown = Imported(Store(tmp_path / f"{cut}"), path)
+        first = grown.report.messages
+        write(path, lines)
+        assert first + grown.again().messages == whole == 3
+        with grown.open() as session:
+            assert session.state.counts.messages == 3
+        said = "".join(text for _, text in grown.said())
+        assert said.replace("\n", "") == "gofirstsecondanother"
