@@ -66,8 +66,8 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
     if chosen.all == bool(files):
         raise options.UsageError("say which: give FILEs, or --all.")
     asked = IMPORTERS.values() if name == _ANY else [IMPORTERS[name]]
-    found = list(find_all(asked, os.environ) if chosen.all else _named(name, files))
     store = Store(stores.named(chosen))
+    found = list(find_all(asked, os.environ) if chosen.all else _named(name, files, store.path))
     total = sum(size_of(RealFiles(), path) for path, _ in found)
     with output.progress("import", total, in_bytes=True) as step:
         reports = list(import_all(store, found, on_progress=step))
@@ -77,9 +77,11 @@ def run(chosen: argparse.Namespace, output: Output) -> int:
     return status
 
 
-def _named(name: str, files: list[str]) -> Iterator[Found]:
-    """A directory of any format is asked of each importer."""
+def _named(name: str, files: list[str], store: str) -> Iterator[Found]:
+    """A directory of any format is asked of each importer; where the store itself is below it, that
+    holds no foreign files."""
     importer = IMPORTERS.get(name)
+    own = os.path.join(os.path.realpath(store), "")
     for file in map(os.path.expanduser, files):
         if not os.path.isdir(file):
             yield file, importer
@@ -88,7 +90,8 @@ def _named(name: str, files: list[str]) -> Iterator[Found]:
         for one in (importer,) if importer is not None else IMPORTERS.values():
             paths |= dict.fromkeys(one.find(file, os.environ))
         for path in paths:
-            yield path, importer
+            if not os.path.realpath(path).startswith(own):
+                yield path, importer
 
 
 def _status(report: ImportReport) -> int:

@@ -92,3 +92,14 @@ def test_file_that_fails_is_status_3_and_the_others_are_imported(
 @pytest.mark.parametrize("arguments", [[], ["pi"], ["pi", "a.jsonl", "--all"], ["any"]])
 def test_asking_for_nothing_or_too_much_is_status_2(arguments: list[str]) -> None:
     assert main(["import", *arguments]) == 2
+
+
+def test_directory_that_has_the_store_below_it_is_imported_without_the_store(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "s.jsonl", [PI_HEADER, pi_user("a", None, "go")])
+    command = ["import", str(tmp_path), "--store", str(tmp_path / "inside" / "store"), "--json"]
+    for lines in (2, 0):
+        assert main(command) == 0
+        (one,) = json.loads(capsys.readouterr().out)["sessions"]
+        assert one["lines"] == lines
