@@ -50,6 +50,8 @@ class Conversation:
     def end(self) -> Maps:
         """The file ends here, for now."""
         yield from self.flush()
+        if (rest := self.tree.rest()) is not None:
+            yield from self._go(self._users.at, self.tree.tip, *rest)
         if drafts := self.timeline.end(self._users.at):
             yield between(drafts)
 
@@ -82,17 +84,16 @@ class Conversation:
         """Where a message goes on from decides on the branch; it becomes the tip."""
         parent = self._placed(line)
         if parent != self.tree.tip:
-            yield from self._branch(line, parent)
+            way = self.tree.way_said(parent, line.number)
+            yield from self._go(line.item.get("timestamp"), parent, *way)
         self.name(line, self.tree.add(line.number, self.tree.tip))
 
-    def _branch(self, line: Line, parent: int) -> Maps:
+    def _go(self, at: Any, tip: int, fork: int, path: list[int]) -> Maps:
+        """Back to where both ways part, then along the other one."""
         tree = self.tree
-        fork, path = tree.way_to(parent)
-        drafts = self.timeline.end(line.item.get("timestamp"))
-        to = {"to": AtLine(tree.told(fork))}
-        drafts.append(self.timeline.event("rewound", to, line.item.get("timestamp")))
+        drafts = self.timeline.end(at)
+        drafts.append(self.timeline.event("rewound", {"to": AtLine(tree.told(fork))}, at))
         yield between(drafts)
-        tree.tip = fork
         for node in path:
             tree.tip = node
             self.timeline.is_again = True
@@ -104,6 +105,7 @@ class Conversation:
                     yield mapped
             self.timeline.is_again = False
             tree.tell_again(node, told)
+        tree.tip = tip
         # Results are of the node of their calls, so none came on another branch.
         self.timeline.unanswered_again()
 

@@ -90,6 +90,8 @@ class _Reading:
         self._entries = Entries(self._tree, Ids(lines.scratch))
 
     def end(self) -> Iterator[Mapped]:
+        if (rest := self._tree.rest()) is not None:
+            yield from self._go(self._entries.at, self._tree.tip, *rest)
         if drafts := self._entries.end():
             yield between(drafts)
 
@@ -105,7 +107,8 @@ class _Reading:
                 return
             parent = self._parent(line, item)
             if parent != tree.tip:
-                yield from self._branch(line, parent)
+                way = tree.way_said(parent, line.number)
+                yield from self._go(item.get("timestamp"), parent, *way)
         node = tree.add(line.number, tree.tip)
         if isinstance(item.get("id"), str):
             tree.name(item["id"], node)
@@ -127,19 +130,17 @@ class _Reading:
             return self._tree.tip
         return node
 
-    def _branch(self, line: Line, parent: int) -> Iterator[Mapped]:
+    def _go(self, at: Any, tip: int, fork: int, path: list[int]) -> Iterator[Mapped]:
         """Back to where both ways part, then along the other one."""
         tree = self._tree
-        fork, path = tree.way_to(parent)
-        drafts = self._entries.leave(line, AtLine(tree.told(fork)))
-        yield between(drafts)
-        tree.tip = fork
+        yield between(self._entries.leave(at, AtLine(tree.told(fork))))
         for node in path:
             tree.tip = node
             mapped = self._again(tree.line_of(node))
             if mapped.drafts:
                 yield mapped
             tree.tell_again(node, mapped.line.number if mapped.drafts else 0)
+        tree.tip = tip
         for number in self._entries.elsewhere():
             yield self._again(number)
 

@@ -42,16 +42,15 @@ class Entries:
         self._tree = tree
         self._answers = answers
         self._timeline = Timeline()
-        self._at: Any = None
+        self.at: Any = None
         self._firsts: dict[int, int] = {}
 
     def end(self) -> list[Draft]:
         """The file ends here, for now."""
-        return self._timeline.end(self._at)
+        return self._timeline.end(self.at)
 
-    def leave(self, line: Line, to: AtLine) -> list[Draft]:
+    def leave(self, at: Any, to: AtLine) -> list[Draft]:
         """What was said behind `to` counts no more: an entry goes on from there."""
-        at = line.item.get("timestamp")
         drafts = self._timeline.end(at)
         return [*drafts, self._timeline.event("rewound", {"to": to}, at)]
 
@@ -71,7 +70,7 @@ class Entries:
     def map(self, line: Line) -> Mapped:
         """One entry. Types that are not known are kept."""
         item = line.item
-        self._at = item.get("timestamp")
+        self.at = item.get("timestamp")
         kind = item.get("type")
         known = _KINDS.get(kind) if isinstance(kind, str) else None
         if known is None:
@@ -92,7 +91,7 @@ class Entries:
     def user(self, line: Line, message: dict[str, Any]) -> Mapped:
         """A request: a run begins."""
         content = message.get("content")
-        return Mapped(line, self._timeline.begin(self._at, content or ""), taken=_REQUEST)
+        return Mapped(line, self._timeline.begin(self.at, content or ""), taken=_REQUEST)
 
     def assistant(self, line: Line, message: dict[str, Any]) -> Mapped:
         """A reply with its calls and its usage; it may end the run."""
@@ -113,11 +112,11 @@ class Entries:
         reason = text(message.get("stopReason"))
         if reason in ("aborted", "error"):
             data["partial"] = True
-        drafts = self._timeline.reply(self._at, line, data, calls)
+        drafts = self._timeline.reply(self.at, line, data, calls)
         if reason in _ENDS:
             status, error = _ENDS[reason]
             said = text(message.get("errorMessage")) if status == "failed" else ""
-            drafts += self._timeline.finish(self._at, status, error=said or error)
+            drafts += self._timeline.finish(self.at, status, error=said or error)
         return Mapped(line, drafts, taken=_CONTENT)
 
     def result(self, line: Line, message: dict[str, Any]) -> Mapped:
@@ -130,7 +129,7 @@ class Entries:
             self._answers.put(hash(key), line.number)
         ok = message.get("isError") is not True
         output = message.get("content")
-        drafts = self._timeline.result(self._at, key, call_id, output, ok=ok)
+        drafts = self._timeline.result(self.at, key, call_id, output, ok=ok)
         return Mapped(line, drafts, taken=_OUTPUT)
 
     def shell(self, line: Line, message: dict[str, Any]) -> Mapped:
@@ -138,12 +137,12 @@ class Entries:
         if message.get("excludeFromContext") is True:
             return kept(line, "a command of the user that the model does not see")
         said = f"$ {text(message.get('command'))}\n{text(message.get('output'))}"
-        return Mapped(line, self._timeline.user(self._at, said))
+        return Mapped(line, self._timeline.user(self.at, said))
 
     def context(self, line: Line, message: dict[str, Any]) -> Mapped:
         """Something else that the model sees as the user's."""
         content = message.get("content", message.get("summary")) or ""
-        return Mapped(line, self._timeline.user(self._at, content), taken=_CONTENT)
+        return Mapped(line, self._timeline.user(self.at, content), taken=_CONTENT)
 
     # -- the rest -----------------------------------------------------------------------------
 
@@ -157,14 +156,14 @@ class Entries:
         return self._config(line, {"thinking": item.get("thinkingLevel")})
 
     def _config(self, line: Line, config: dict[str, Any]) -> Mapped:
-        draft = self._timeline.event("config_changed", {"config": config}, self._at)
+        draft = self._timeline.event("config_changed", {"config": config}, self.at)
         return Mapped(line, [draft])
 
     def compaction(self, line: Line, item: dict[str, Any]) -> Mapped:
         """A summary, then what follows from the first entry that was kept."""
         through = AtLine(self._before_kept(item))
         data = {"summary": text(item.get("summary")), "through": through}
-        return Mapped(line, [self._timeline.event("context_compacted", data, self._at)])
+        return Mapped(line, [self._timeline.event("context_compacted", data, self.at)])
 
     def _before_kept(self, item: dict[str, Any]) -> int:
         """The line of the entry before the first that was kept; of the compaction's own parent
@@ -183,11 +182,11 @@ class Entries:
     def branch(self, line: Line, item: dict[str, Any]) -> Mapped:
         """What a branch that was left had come to; the model sees it."""
         said = f"Summary of a branch that was left:\n{text(item.get('summary'))}"
-        return Mapped(line, self._timeline.user(self._at, said))
+        return Mapped(line, self._timeline.user(self.at, said))
 
     def custom_message(self, line: Line, item: dict[str, Any]) -> Mapped:
         """Context of an extension."""
-        drafts = self._timeline.user(self._at, item.get("content") or "")
+        drafts = self._timeline.user(self.at, item.get("content") or "")
         return Mapped(line, drafts, taken=(Taken(("content",), ("content",)),))
 
     def info(self, line: Line, item: dict[str, Any]) -> Mapped:
@@ -195,7 +194,7 @@ class Entries:
         if not isinstance(item.get("name"), str):
             return kept(line, "session_info without a name")
         data = {"title": item["name"]}
-        return Mapped(line, [self._timeline.event("session_changed", data, self._at)])
+        return Mapped(line, [self._timeline.event("session_changed", data, self.at)])
 
     def aside(self, line: Line, item: dict[str, Any]) -> Mapped:
         """What the model never sees."""

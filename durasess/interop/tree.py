@@ -13,6 +13,12 @@ from durasess.interop.aside import Ids, Numbers
 ROOT = 0
 """The node above all entries."""
 
+FEW = 2000
+TIMES = 4
+"""So many nodes, and so many more for each line, are said again when the conversation goes from
+branch to branch. Two programs that write one file in turns make it go there with every line; then
+nothing but the new lines is said until the file ends, and the branch that it ends in there."""
+
 NO_PARENT = "its parent is not before it: missing, or a cycle"
 """What is odd about such an entry; it goes on from the tip."""
 
@@ -26,6 +32,8 @@ class Tree:
 
     def __init__(self, scratch: Scratch) -> None:
         self.tip = ROOT
+        self._unsaid_from: int | None = None
+        self._said_again = 0
         self._parents, self._firsts, self._lasts, self._told = (Numbers(scratch) for _ in range(4))
         self._nodes = Ids(scratch)
         for numbers in (self._parents, self._firsts, self._lasts, self._told):
@@ -72,6 +80,34 @@ class Tree:
     def parent_of(self, node: int) -> int:
         """The node above."""
         return self._parents[node]
+
+    def way_said(self, node: int, line: int) -> tuple[int, list[int]]:
+        """How to go on from a node with a line: to which node to go back, and what to say again
+        from there down to `node`: nothing, when too much was."""
+        fork, path = self.way_to(node)
+        start = fork if self._unsaid_from is None else min(self._unsaid_from, fork)
+        whole = path if start == fork else self._down(start, node)
+        if self._said_again + len(whole) <= FEW + TIMES * line:
+            self._said_again += len(whole)
+            self._unsaid_from = None
+            return start, whole
+        self._unsaid_from = start
+        for passed in path:
+            self.tell_again(passed, 0)
+        return fork, []
+
+    def rest(self) -> tuple[int, list[int]] | None:
+        """The same for what was not said again on the way to the tip; None when all was."""
+        start, self._unsaid_from = self._unsaid_from, None
+        return None if start is None else (start, self._down(start, self.tip))
+
+    def _down(self, above: int, node: int) -> list[int]:
+        path = []
+        while node != above:
+            path.append(node)
+            node = self._parents[node]
+        path.reverse()
+        return path
 
     def way_to(self, node: int) -> tuple[int, list[int]]:
         """How to get from the tip to a node: the nearest node above both, and the nodes from below

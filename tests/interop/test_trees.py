@@ -11,13 +11,21 @@ from typing import Any
 import pytest
 
 from durasess.engine import paths
-from durasess.interop import jsonl, survey
+from durasess.interop import jsonl, survey, tree
 from durasess.interop.importing import import_file
 from durasess.session.masking import Masker
 from durasess.store.store import Store
 from tests.support import foreign_trees as trees
 from tests.support.exports import exported
-from tests.support.foreign import Imported, Lines, assert_nothing_lost, write
+from tests.support.foreign import (
+    PI_HEADER,
+    Imported,
+    Lines,
+    assert_nothing_lost,
+    claude_user,
+    pi_user,
+    write,
+)
 from tests.support.foreign_trees import Expected
 
 SEEDS = range(20)
@@ -34,8 +42,8 @@ def look(store: Store, session_id: str) -> tuple[list[tuple[str, str]], Expected
     with store.open(session_id, mode="read") as session:
         said = [(one.role, _text(one.content)) for one in session.history() if one.role != "tool"]
         page = survey.look(session, Masker())
-    assert page.messages == row.messages and page.counted_runs == row.runs == len(store.runs())
-    assert sum(page.outcomes.values()) == row.calls
+    assert page.messages == row.messages and page.counted_runs == row.runs
+    assert len(store.runs(limit=10_000)) == row.runs and sum(page.outcomes.values()) == row.calls
     assert page.outcomes.get("uncertain", 0) == row.open_calls
     found = Expected(
         said, row.messages, row.calls, row.open_calls, int(row.usage.get("completion", 0))
@@ -49,11 +57,14 @@ def _text(content: Any) -> str:
     return "".join(part.get("text", "") for part in content)
 
 
+@pytest.mark.parametrize("few", [tree.FEW, 0], ids=["said", "unsaid"])
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tree_says_its_last_branch_and_counts_every_line_once(
-    format: str, seed: int, tmp_path: Path
+    format: str, seed: int, few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(tree, "FEW", few)
+    monkeypatch.setattr(tree, "TIMES", tree.TIMES if few else 0)
     chance = random.Random(seed)
     make, expect = FORMATS[format]
     lines = make(chance, chance.choice([12, 40, 90]))
@@ -89,3 +100,24 @@ def _check_grown(lines: Lines, cut: int, expected: Expected, tmp_path: Path) -> 
     said, found = look(grown.store, second.session_id)
     assert "".join(text for _, text in said) == "".join(text for _, text in expected.said)
     assert found._replace(said=[]) == expected._replace(said=[])
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_two_programs_that_write_one_file_in_turns_make_no_log_that_grows_by_squares(
+    format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "FEW", 100)
+    user = {"pi": pi_user, "claude-code": claude_user}[format]
+    lines: Lines = [PI_HEADER] if format == "pi" else []
+    lines.append(user("first", None, "first"))
+    for number in range(150):
+        for name in "ab":
+            parent = f"{name}{number - 1}" if number else "first"
+            lines.append(user(f"{name}{number}", parent, f"{name}{number}"))
+    found = Imported(Store(tmp_path / "store"), write(tmp_path / "s.jsonl", lines))
+    assert [text for _, text in found.said()][-3:] == ["b147", "b148", "b149"]
+    said, counts = look(found.store, found.report.session_id)
+    assert said == [("user", one) for one in ("first", *(f"b{number}" for number in range(150)))]
+    assert counts.messages == 301
+    # All of the other branch with each line would be 45,000.
+    assert len(found.types()) < 20 * len(lines)
