@@ -68,7 +68,7 @@ def _cut(state: SessionState, index: int) -> SessionState:
         state,
         messages=_answering(kept),
         older_since=since,
-        tool_states=_without(state.tool_states, left),
+        tool_states=_calls_with(state, kept),
     )
 
 
@@ -78,11 +78,15 @@ def _answering(messages: list[Message]) -> list[Message]:
     return [one for one in messages if one.role != "tool" or one.key in keys]
 
 
-def _without(calls: dict[str, ToolState], left: Iterable[Message]) -> dict[str, ToolState]:
-    """The calls without those of messages that left, unless they are open."""
-    gone = {key for message in left for key in message.calls}
+def _calls_with(state: SessionState, kept: Iterable[Message]) -> dict[str, ToolState]:
+    """The calls of the messages that are kept, and of others those that are open, that the model is
+    to be told of, or that no message asked for."""
+    keys = {key for message in kept for key in message.calls}
+    keys.update(state.notice.keys if state.notice is not None else ())
     return {
-        key: call for key, call in calls.items() if key not in gone or call.status in OPEN_CALLS
+        key: call
+        for key, call in state.tool_states.items()
+        if key in keys or call.status in OPEN_CALLS or call.detached
     }
 
 
@@ -101,7 +105,8 @@ def with_result(
         return _with_detached(replace(state, tool_states=calls), resident)
     if is_resident(state, call):
         return with_message(replace(state, tool_states=calls), message, resident)
-    del calls[call.key]
+    if state.notice is None or call.key not in state.notice.keys:
+        del calls[call.key]
     late = replace(message, role="user", key="", late=call.key, content=_late(call, message))
     return with_message(replace(state, tool_states=calls), late, resident)
 
@@ -124,10 +129,11 @@ def in_place(message: Message) -> Message:
 
 def _with_detached(state: SessionState, resident: int) -> SessionState:
     """Calls that no message asked for leave by number."""
+    told = state.notice.keys if state.notice is not None else []
     closed = [
         key
         for key, call in state.tool_states.items()
-        if call.detached and call.status not in OPEN_CALLS
+        if call.detached and call.status not in OPEN_CALLS and key not in told
     ]
     if len(closed) <= resident + resident // 4:
         return state
@@ -144,15 +150,12 @@ def without_before(state: SessionState, through: int) -> SessionState:
     if since and since <= through:
         # Between the cut and the resident ones there may be some that are only in the log.
         since = 0 if left else through + 1
-    return replace(
-        state, messages=kept, older_since=since, tool_states=_without(state.tool_states, left)
-    )
+    return replace(state, messages=kept, older_since=since, tool_states=_calls_with(state, kept))
 
 
 def without_behind(state: SessionState, to: int) -> SessionState:
     """The state without the messages of events behind `to`: they were rewound. Results of calls
     that stay, stay: what was done was done. Those of calls that only the log has, too."""
-    left = [one for one in state.messages if one.seq > to]
     asked = {key for one in state.messages if one.seq <= to for key in one.calls}
     kept = [
         one
@@ -160,7 +163,7 @@ def without_behind(state: SessionState, to: int) -> SessionState:
         if one.seq <= to or one.key in asked or _stays(state, one.late, to)
     ]
     since = state.older_since if state.older_since <= to else 0
-    calls = _without(state.tool_states, left)
+    calls = _calls_with(state, kept)
     return replace(state, messages=kept, older_since=since, tool_states=calls)
 
 

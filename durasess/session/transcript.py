@@ -133,6 +133,7 @@ def _leaving(
     rewound, or are of seqs below `since`, are in it with their calls alone."""
     before = SessionState(seq=1)
     away: set[str] = set()
+    gone: dict[str, ToolState] = {}
     for event in events:
         is_away = event.seq < since or is_hidden(hidden, event.seq)
         if event.type == "rewound":
@@ -148,6 +149,7 @@ def _leaving(
             continue
         if event.type == "run_finished":
             before = _in_run(before, event)
+        before = _with_gone(before, event, gone)
         key = _call_of(before, event) if away else ""
         if key in away and is_away:
             # Its result was taken back with it: it ends the call and is no message.
@@ -160,10 +162,26 @@ def _leaving(
             after = _without_ended(after, key, away)
         if before.messages and after.messages and after.messages[0] is not before.messages[0]:
             # A result may leave in the same moment that it comes.
-            yield _left(_UNBOUNDED.apply(before, event), after)
+            left, states = _left(_UNBOUNDED.apply(before, event), after)
+            gone.update((key, call) for key, call in states.items() if _is_answerable(call, after))
+            yield left, states
         before = after
     if before.messages or before.tool_states:
         yield before.messages, before.tool_states
+
+
+def _with_gone(state: SessionState, event: Event, gone: dict[str, ToolState]) -> SessionState:
+    """The state with the call that an event is about, where it left before it was answered: in
+    another state, of more messages, it had not."""
+    key = event.data.get("key") if isinstance(event.data, dict) else None
+    call = gone.pop(key, None) if gone and isinstance(key, str) else None
+    if call is None:
+        return state
+    return replace(state, tool_states={**state.tool_states, call.key: call})
+
+
+def _is_answerable(call: ToolState, state: SessionState) -> bool:
+    return call.status in ANSWERABLE_CALLS and call.key not in state.tool_states
 
 
 def _with_calls(state: SessionState, asked: SessionState, away: set[str]) -> SessionState:
@@ -209,15 +227,12 @@ def _without_ended(state: SessionState, key: str, away: set[str]) -> SessionStat
 
 
 def _left(before: SessionState, after: SessionState) -> Chunk:
+    """The messages that left, and the calls that did."""
     kept = {(message.seq, message.key) for message in after.messages}
     left = [message for message in before.messages if (message.seq, message.key) not in kept]
-    states = {
-        key: before.tool_states[key]
-        for message in left
-        for key in message.calls
-        if key in before.tool_states
-    }
-    return left, states
+    keys = {key for message in left for key in message.calls}
+    keys |= before.tool_states.keys() - after.tool_states.keys()
+    return left, {key: before.tool_states[key] for key in keys if key in before.tool_states}
 
 
 _UNBOUNDED = Reducer(resident_messages=sys.maxsize)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from durasess.engine.types import Event
 from durasess.session.pairing import call_key
 from durasess.session.residency import is_hidden
-from durasess.session.state import SessionState
+from durasess.session.state import OPEN_CALLS, SessionState
 
 Events = Callable[[int], Iterator[Event]]
 """`events(after)`: the log behind a seq."""
@@ -67,14 +67,15 @@ class Reach:
             self._is_proven, self._first = True, 0
 
     def _note_call(self, event: Event) -> None:
-        """A call that is open here, and that the state does not know: it ends later."""
+        """A call that is open here, and not in the state: it ends later."""
         data = event.data if isinstance(event.data, dict) else {}
         if event.type == "assistant_message":
             asked = data.get("tool_calls")
             is_told = event.seq < self._before and not is_hidden(self._state.hidden, event.seq)
             for index, call in enumerate(asked if is_told and isinstance(asked, list) else ()):
                 key = call_key(event.seq, index)
-                if key not in self._state.tool_states:
+                known = self._state.tool_states.get(key)
+                if known is None or known.status not in OPEN_CALLS:
                     self._open[key] = str(call.get("call_id")) if isinstance(call, dict) else ""
         elif event.type == "tool_result" or (
             event.type == "tool_recovery" and data.get("outcome") not in _OPEN_OUTCOMES

@@ -255,12 +255,13 @@ def test_generator_that_is_left_inside_its_run_ends_it(within):
 
 def test_child_that_is_made_for_a_task_that_was_cancelled_is_closed(within, monkeypatch):
     """It stayed open until it was collected."""
-    made, may_open = [], threading.Event()
+    made, began, may_open = [], threading.Event(), threading.Event()
 
     async def body(session):
         create = session._family.create_child
 
         def slowly(*args, **options):
+            began.set()
             may_open.wait(PATIENCE_S)
             made.append(create(*args, **options))
             return made[-1]
@@ -272,8 +273,7 @@ def test_child_that_is_made_for_a_task_that_was_cancelled_is_closed(within, monk
                 pytest.fail("nobody gets it")
 
         task = asyncio.ensure_future(work())
-        while "child" not in session.state.children:
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(began.wait, PATIENCE_S)
         task.cancel()
         await asyncio.wait([task])
         may_open.set()

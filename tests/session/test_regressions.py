@@ -378,3 +378,47 @@ def test_interruption_while_a_child_begins_or_ends_leaves_it_ended(
             pass
         children = {name: one.status for name, one in session.state.children.items()}
         assert children == ({"child": status} if is_written or kind != "child_started" else {})
+
+
+@pytest.mark.parametrize("resident", [1, 200])
+def test_call_that_was_never_started_is_told_so_though_its_message_left(tmp_path, resident):
+    """The recovery block said of it "UNKNOWN OUTCOME", and that it was not in the state."""
+    with Store(tmp_path / "s", resident_messages=resident).create("s") as session:
+        run = session.run("go").start()
+        run.assistant("", tool_calls=[call(), call(call_id="d")])
+        run.tool("d").start()
+        session.abandon()
+    with Store(tmp_path / "s", resident_messages=resident).open("s") as session:
+        for found in session.open_calls:
+            if found.status == "uncertain":
+                found.settle("applied")
+        session.compact("told")
+        for number in range(3):
+            with session.run(f"u{number}"):
+                pass
+        told = session.context().system
+        assert "NEVER STARTED" in told and "SETTLED: it took effect" in told
+        assert "UNKNOWN OUTCOME" not in told
+        with session.run("on") as run:
+            run.assistant("a")
+        session.compact("told")
+        assert session.state.tool_states == {}
+
+
+def test_calls_that_were_decided_about_when_their_message_had_left_leave_the_state(tmp_path):
+    """Each stayed in it, and in every snapshot, for good."""
+    with Store(tmp_path / "s", resident_messages=2).create("s") as session:
+        for number in range(8):
+            run = session.run("go").start()
+            run.assistant("", tool_calls=[call()])
+            run.tool("c").start().unknown("nobody looked")
+            run.finish("failed")
+            for turn in range(3):
+                with session.run(f"u{turn}") as run:
+                    run.assistant("a")
+            session.open_calls[0].settle("not_applied" if number % 2 else "applied")
+            results = [one for one in session.context().messages if one["role"] == "tool"]
+            assert ["NOT APPLIED" in one["content"] for one in results] == [
+                bool(before % 2) for before in range(number + 1)
+            ]
+        assert len(session.state.tool_states) < 3

@@ -116,6 +116,17 @@ def test_result_of_a_call_whose_message_left_is_told_as_news():
     assert "2.0" not in state.tool_states
 
 
+@pytest.mark.parametrize("resident", [1, 3])
+def test_answer_to_a_call_that_was_never_started_is_read_with_fewer_messages_too(resident):
+    """A state of more messages took it; read with fewer, it was the result of no call."""
+    said = [("session_created", {}), ("assistant_message", reply("x", content="asks"))]
+    said += [("tool_recovery", {"key": "2.0", "outcome": "not_started"})]
+    said += [("user_message", {"content": f"u{n}"}) for n in range(8)]
+    said += [("tool_result", {"key": "2.0", "output": "at last"})]
+    log = numbered(*said)
+    assert str(told(whole(log, resident))).count("at last") == 1
+
+
 # Rewinds and compactions
 
 
