@@ -17,6 +17,7 @@ from tests.support.lines import (
     SESSION,
     START,
     TAB,
+    TS,
     SegmentBytes,
     batch,
     disk_with_segment,
@@ -284,6 +285,17 @@ def test_missing_header_is_damage_and_the_first_line_is_read_as_an_event() -> No
     seen = scanned(b"".join(lines_of(made)[1:]))
     assert (seen.only_damage.rule, seen.only_damage.offset) == ("header", 0)
     assert seen.seqs == [[1], [2], [3], [4], [5]]
+
+
+def test_line_behind_damage_that_is_no_event_is_not_given_though_its_crc_agrees() -> None:
+    """Readers that show what is left decode it."""
+    made = three_batches()
+    after = made.place
+    broken, chain = codec.event_line(6, TS, None, b',"type":"note","data":[1,}', after.chain)
+    last = line(Place(6, chain))
+    damaged = with_line(made, 1, lines_of(made)[1].replace(b"note", b"nose"))
+    assert scanned(damaged + line(after)).seqs[-1] == [6]
+    assert 6 not in [seq for found in scanned(damaged + broken + last).seqs for seq in found]
 
 
 def test_nothing_is_proven_in_a_segment_without_a_valid_header() -> None:
