@@ -119,6 +119,17 @@ def test_header_and_whole_batches_are_kept_as_they_were_and_sealed(path):
     assert segment_path(path).stat().st_ino != inode
 
 
+@pytest.mark.parametrize("data", [(4,), (4, 5, 6)])
+def test_batch_that_lacks_only_its_last_line_feed_is_kept_and_counted_in_the_seal(tmp_path, data):
+    path = make_unclean(tmp_path / "s1", preallocate=0)
+    write_next(segment_path(path), unacknowledged(path, *data)[:-1])
+    assert settled(path) == []
+    end = 3 + len(data)
+    seal = b'{"seal":1,"last_seq":%d,"events":%d,' % (end, end)
+    assert lines_of(segment_path(path))[-1].startswith(seal)
+    assert state_of(path) == [*range(1, end + 1)]
+
+
 def test_torn_bytes_are_kept_in_quarantine(path):
     torn = unacknowledged(path, "half")[:25]
     write_next(segment_path(path), torn)

@@ -41,6 +41,22 @@ def test_ticket_that_many_threads_claim_is_claimed_once():
     assert sorted(won) == [False] * 7 + [True]
 
 
+def test_everybody_who_waits_for_one_ticket_gets_its_result():
+    ticket = Ticket("work")
+    found = []
+
+    def wait():
+        found.append(ticket.wait())
+
+    threads = [threading.Thread(target=wait, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    ticket.settle(7)
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert found == [7, 7, 7]
+
+
 def test_second_settle_changes_nothing():
     ticket = Ticket("work")
     ticket.settle("first")

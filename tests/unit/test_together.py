@@ -782,6 +782,18 @@ def test_look_behind_a_prune_reaches_what_is_acknowledged(files):
     other.close()
 
 
+def test_look_where_the_lock_file_is_another_one_takes_a_turn_that_says_so(files):
+    """Who locks the other file writes its anchor there; the old one says what it said."""
+    one, other = join(files), join(files)
+    one.append("counted", 1)
+    assert other.refresh() == 1
+    replace(files, LOCK)
+    with pytest.raises(FencedError):
+        other.refresh()
+    one.forget()
+    other.close()
+
+
 def test_look_that_finds_another_log_leaves_the_verdict_to_a_turn(files):
     one, other = join(files), join(files)
     one.append("counted", 1)
