@@ -427,6 +427,10 @@ def test_joiner_says_who_it_is_and_sweeps_the_dead(tmp_path):
         assert (worker.alive, worker.holder.pid) == (True, os.getpid())
 
 
+def worker_files(files):
+    return {path for path in files.tree() if "/workers/" in path}
+
+
 @pytest.mark.parametrize(
     "kind",
     [
@@ -444,6 +448,7 @@ def test_failed_call_while_joining_costs_nothing_and_the_next_join_works(kind, n
     if not beside:
         engine.abandon()
     before = set(files.descriptors)
+    registered = worker_files(files)
     fault = files.fail(kind, nth=nth, code=errno.EIO)
     try:
         joined = join_sim(files)
@@ -455,6 +460,7 @@ def test_failed_call_while_joining_costs_nothing_and_the_next_join_works(kind, n
         assert type(error).__module__ == "durasess.errors", repr(error)
     files.faults.clear()
     assert set(files.descriptors) == before
+    assert worker_files(files) <= registered
     with join_sim(files) as again:
         assert again.state == [1, 2]
         assert again.append("t", 3).seq == 3
