@@ -52,6 +52,18 @@ def test_snapshot_is_skipped_while_the_tail_is_small_against_the_state(tmp_path)
     engine.close()
 
 
+def test_size_of_a_state_that_was_recovered_counts(tmp_path):
+    engine = open_inline(tmp_path / "s1", snapshot_every=2)
+    engine.append("t", "x" * 100_000)
+    engine.snapshot()
+    engine.abandon()
+    again = open_inline(tmp_path / "s1", snapshot_every=2)
+    append_all(again, 50)
+    assert not again._scheduler.run_background()
+    again.close()
+    assert snapshot_seqs(tmp_path / "s1") == [1], "at the close neither"
+
+
 def count(state, event):
     return state + 1
 
