@@ -53,7 +53,8 @@ class Feeds:
 
     def __init__(self) -> None:
         self._feeds: tuple[Feed, ...] = ()
-        self._changing = threading.Lock()
+        # The collector may close a queue that nobody has any more while this thread changes them.
+        self._changing = threading.RLock()
 
     @property
     def are_followed(self) -> bool:

@@ -100,6 +100,9 @@ class AsyncRun:
         try:
             await self._core.end_async(ending, stopped_by)
         except Exception:
+            if isinstance(stopped_by, GeneratorExit):
+                # The collector may close it where nothing can be written, in a commit.
+                self._core.unended.add(self.run_id)
             raise
         except BaseException:
             self._core.unended.add(self.run_id)

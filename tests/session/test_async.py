@@ -234,6 +234,35 @@ def test_coroutine_that_is_closed_while_it_writes_leaves_nothing_going_on(tmp_pa
         assert not statuses & {"running", "pending"}
 
 
+def test_run_that_is_closed_inside_a_commit_does_not_block_the_next(tmp_path):
+    """The collector runs in any thread, so in the committer's."""
+    coroutines = []
+
+    def fold(state, event):
+        while coroutines:
+            with contextlib.suppress(EventRejectedError):
+                coroutines.pop().close()
+
+    async def main():
+        async def work():
+            async with session.run("x"):
+                began.set()
+                await asyncio.sleep(LONG_S)
+
+        began = asyncio.Event()
+        task = asyncio.ensure_future(work())
+        await began.wait()
+        coroutines.append(task.get_coro())
+        opened.emit("counted", {})
+        task.cancel()
+
+    with store_at(tmp_path, reducers={"counted": fold}).create("s") as opened:
+        session = AsyncSession(opened)
+        asyncio.run(main())
+        with opened.run("next"):
+            assert [one.status for one in opened.runs] == ["interrupted", "running"]
+
+
 def test_generator_that_is_left_inside_its_run_ends_it(within):
     async def body(session):
         async def pieces():
