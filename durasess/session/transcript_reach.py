@@ -4,6 +4,7 @@ ends later, results of its calls and replies in pieces."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from durasess.engine.types import Event
 from durasess.session.pairing import call_key
@@ -77,10 +78,17 @@ class Reach:
                 known = self._state.tool_states.get(key)
                 if known is None or known.status not in OPEN_CALLS:
                     self._open[key] = str(call.get("call_id")) if isinstance(call, dict) else ""
-        elif event.type == "tool_result" or (
-            event.type == "tool_recovery" and data.get("outcome") not in _OPEN_OUTCOMES
-        ):
+        elif event.type == "tool_result" or self._is_end(event.type, data):
             self._close(data.get("key") or None, event.call_id)
+
+    def _is_end(self, kind: str, data: dict[str, Any]) -> bool:
+        outcome = data.get("outcome")
+        if kind != "tool_recovery" or outcome in _OPEN_OUTCOMES:
+            return False
+        # One that was never started may be answered all the same, seldom so much later; then the
+        # state may know it.
+        known = self._state.tool_states.get(str(data.get("key")))
+        return outcome != "not_started" or known is None or known.status == "not_started"
 
     def _close(self, key: object, call_id: str | None) -> None:
         if key is None:
