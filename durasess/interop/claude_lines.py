@@ -84,15 +84,15 @@ class Conversation:
         """Where a message goes on from decides on the branch; it becomes the tip."""
         parent = self._placed(line)
         if parent != self.tree.tip:
-            way = self.tree.way_said(parent, line.number)
+            way = self.tree.way_to(parent, line.number)
             yield from self._go(line.item.get("timestamp"), parent, *way)
         self.name(line, self.tree.add(line.number, self.tree.tip))
 
-    def _go(self, at: Any, tip: int, fork: int, path: list[int]) -> Maps:
+    def _go(self, at: Any, tip: int, to: int, path: list[int]) -> Maps:
         """Back to where both ways part, then along the other one."""
         tree = self.tree
         drafts = self.timeline.end(at)
-        drafts.append(self.timeline.event("rewound", {"to": AtLine(tree.told(fork))}, at))
+        drafts.append(self.timeline.event("rewound", {"to": AtLine(to)}, at))
         yield between(drafts)
         for node in path:
             tree.tip = node

@@ -107,7 +107,7 @@ class _Reading:
                 return
             parent = self._parent(line, item)
             if parent != tree.tip:
-                way = tree.way_said(parent, line.number)
+                way = tree.way_to(parent, line.number)
                 yield from self._go(item.get("timestamp"), parent, *way)
         node = tree.add(line.number, tree.tip)
         if isinstance(item.get("id"), str):
@@ -130,10 +130,10 @@ class _Reading:
             return self._tree.tip
         return node
 
-    def _go(self, at: Any, tip: int, fork: int, path: list[int]) -> Iterator[Mapped]:
+    def _go(self, at: Any, tip: int, to: int, path: list[int]) -> Iterator[Mapped]:
         """Back to where both ways part, then along the other one."""
         tree = self._tree
-        yield between(self._entries.leave(at, AtLine(tree.told(fork))))
+        yield between(self._entries.leave(at, AtLine(to)))
         for node in path:
             tree.tip = node
             mapped = self._again(tree.line_of(node))

@@ -33,11 +33,16 @@ class Tree:
     def __init__(self, scratch: Scratch) -> None:
         self.tip = ROOT
         self._unsaid_from: int | None = None
+        self._unsaid_to = ROOT
         self._said_again = 0
         self._parents, self._firsts, self._lasts, self._told = (Numbers(scratch) for _ in range(4))
+        # How deep a node is, and one far above it, so that the way up takes few steps.
+        self._depths, self._jumps = Numbers(scratch), Numbers(scratch)
         self._nodes = Ids(scratch)
         for numbers in (self._parents, self._firsts, self._lasts, self._told):
             numbers.append(0)
+        self._depths.append(0)
+        self._jumps.append(0)
 
     def add(self, line: int, parent: int) -> int:
         """A new entry below `parent`; it becomes the tip."""
@@ -45,6 +50,10 @@ class Tree:
         self._firsts.append(line)
         self._lasts.append(line)
         self._told.append(line)
+        depths, far = self._depths, self._jumps[parent]
+        depths.append(depths[parent] + 1)
+        is_even = depths[parent] - depths[far] == depths[far] - depths[self._jumps[far]]
+        self._jumps.append(self._jumps[far] if is_even else parent)
         self.tip = len(self._parents) - 1
         return self.tip
 
@@ -81,25 +90,26 @@ class Tree:
         """The node above."""
         return self._parents[node]
 
-    def way_said(self, node: int, line: int) -> tuple[int, list[int]]:
-        """How to go on from a node with a line: to which node to go back, and what to say again
-        from there down to `node`: nothing, when too much was."""
-        fork, path = self.way_to(node)
-        start = fork if self._unsaid_from is None else min(self._unsaid_from, fork)
-        whole = path if start == fork else self._down(start, node)
-        if self._said_again + len(whole) <= FEW + TIMES * line:
-            self._said_again += len(whole)
+    def way_to(self, node: int, line: int) -> tuple[int, list[int]]:
+        """How to go on from a node with a line: the line to whose end to go back, and what to say
+        again behind that, down to `node`: nothing, when too much was."""
+        fork = self._meeting(node)
+        unsaid = self._unsaid_from
+        start = fork if unsaid is None else min(unsaid, fork)
+        length = self._depths[node] - self._depths[start]
+        if self._said_again + length <= FEW + TIMES * line:
+            self._said_again += length
             self._unsaid_from = None
-            return start, whole
-        self._unsaid_from = start
-        for passed in path:
-            self.tell_again(passed, 0)
-        return fork, []
+            return self._told[start], self._down(start, node)
+        # What is between these two is not in the log's last branch.
+        is_said = fork == start or fork > self._unsaid_to
+        self._unsaid_from, self._unsaid_to = start, node
+        return self._told[fork if is_said else start], []
 
     def rest(self) -> tuple[int, list[int]] | None:
         """The same for what was not said again on the way to the tip; None when all was."""
         start, self._unsaid_from = self._unsaid_from, None
-        return None if start is None else (start, self._down(start, self.tip))
+        return None if start is None else (self._told[start], self._down(start, self.tip))
 
     def _down(self, above: int, node: int) -> list[int]:
         path = []
@@ -109,16 +119,18 @@ class Tree:
         path.reverse()
         return path
 
-    def way_to(self, node: int) -> tuple[int, list[int]]:
-        """How to get from the tip to a node: the nearest node above both, and the nodes from below
-        it down to `node`. Parents have smaller numbers than their children."""
-        back, down = self.tip, node
-        path: list[int] = []
-        while back != down:
-            if back > down:
-                back = self._parents[back]
+    def _meeting(self, node: int) -> int:
+        """The nearest node above the tip and another one, or one of them."""
+        parents, jumps, depths = self._parents, self._jumps, self._depths
+        one, other = self.tip, node
+        while one != other:
+            if depths[one] < depths[other]:
+                one, other = other, one
+            above = depths[other]
+            if depths[one] > above:
+                one = jumps[one] if depths[jumps[one]] >= above else parents[one]
+            elif jumps[one] != jumps[other]:
+                one, other = jumps[one], jumps[other]
             else:
-                path.append(down)
-                down = self._parents[down]
-        path.reverse()
-        return back, path
+                one, other = parents[one], parents[other]
+        return one
