@@ -36,7 +36,8 @@ class Tree:
         self._unsaid_to = ROOT
         self._said_again = 0
         self._parents, self._firsts, self._lasts, self._told = (Numbers(scratch) for _ in range(4))
-        # How deep a node is, and one far above it, so that the way up takes few steps.
+        # How deep a node is, and one far above it, so that the way up takes few steps; of the nodes
+        # that were there when a way was asked for last.
         self._depths, self._jumps = Numbers(scratch), Numbers(scratch)
         self._nodes = Ids(scratch)
         for numbers in (self._parents, self._firsts, self._lasts, self._told):
@@ -50,10 +51,6 @@ class Tree:
         self._firsts.append(line)
         self._lasts.append(line)
         self._told.append(line)
-        depths, far = self._depths, self._jumps[parent]
-        depths.append(depths[parent] + 1)
-        is_even = depths[parent] - depths[far] == depths[far] - depths[self._jumps[far]]
-        self._jumps.append(self._jumps[far] if is_even else parent)
         self.tip = len(self._parents) - 1
         return self.tip
 
@@ -93,6 +90,7 @@ class Tree:
     def way_to(self, node: int, line: int) -> tuple[int, list[int]]:
         """How to go on from a node with a line: the line to whose end to go back, and what to say
         again behind that, down to `node`: nothing, when too much was."""
+        self._measure()
         fork = self._meeting(node)
         unsaid = self._unsaid_from
         start = fork if unsaid is None else min(unsaid, fork)
@@ -118,6 +116,16 @@ class Tree:
             node = self._parents[node]
         path.reverse()
         return path
+
+    def _measure(self) -> None:
+        depths, jumps = self._depths, self._jumps
+        for node in range(len(depths), len(self._parents)):
+            parent = self._parents[node]
+            far = jumps[parent]
+            farther = jumps[far]
+            is_even = depths[parent] - depths[far] == depths[far] - depths[farther]
+            depths.append(depths[parent] + 1)
+            jumps.append(farther if is_even else parent)
 
     def _meeting(self, node: int) -> int:
         """The nearest node above the tip and another one, or one of them."""
