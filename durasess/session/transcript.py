@@ -149,7 +149,8 @@ def _leaving(
             continue
         if event.type == "run_finished":
             before = _in_run(before, event)
-        before = _with_gone(before, event, gone)
+        if gone:
+            before = _with_gone(before, event, gone)
         key = _call_of(before, event) if away else ""
         if key in away and is_away:
             # Its result was taken back with it: it ends the call and is no message.
@@ -174,7 +175,7 @@ def _with_gone(state: SessionState, event: Event, gone: dict[str, ToolState]) ->
     """The state with the call that an event is about, where it left before it was answered: in
     another state, of more messages, it had not."""
     key = event.data.get("key") if isinstance(event.data, dict) else None
-    call = gone.pop(key, None) if gone and isinstance(key, str) else None
+    call = gone.pop(key, None) if isinstance(key, str) else None
     if call is None:
         return state
     return replace(state, tool_states={**state.tool_states, call.key: call})
