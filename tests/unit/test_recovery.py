@@ -72,6 +72,8 @@ def test_report_says_which_events_are_in_sealed_segments(tmp_path):
     flip_bit(first, first.read_bytes().index(b'"data":2'))
     report = recovered(path).report
     assert (report.sealed_seq, report.last_seq) == (1, 1)
+    report = recovered(make_snapshots(tmp_path / "s2", 2)).report
+    assert (report.sealed_seq, report.replayed) == (2, 0)
 
 
 def test_damage_is_not_a_clean_end(tmp_path):
@@ -217,6 +219,20 @@ def test_newer_schema_is_refused_before_its_first_event_too(tmp_path):
     open_inline(tmp_path / "s1", schema_version=2).close()
     found = recovered(tmp_path / "s1")
     assert found.report.newer_schema
+    with pytest.raises(FormatVersionError, match="schema version 2"):
+        recovery.refuse(found)
+
+
+def test_newer_schema_is_known_from_the_snapshot_where_a_crash_brought_an_old_meta_back(tmp_path):
+    path = make_session(tmp_path / "s1")
+    old = Path(path, paths.META).read_bytes()
+    engine = open_inline(path, schema_version=2, migrations={1: lambda state: state})
+    engine.append("counted", 4)
+    engine.snapshot()
+    engine.close()
+    Path(path, paths.META).write_bytes(old)
+    found = recovered(path)
+    assert (found.report.replayed, found.report.newer_schema) == (0, True)
     with pytest.raises(FormatVersionError, match="schema version 2"):
         recovery.refuse(found)
 
