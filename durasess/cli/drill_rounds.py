@@ -20,7 +20,7 @@ from durasess.cli.drill_source import (
 )
 from durasess.cli.drill_worker import Orders
 from durasess.cli.output import Step
-from durasess.cli.salvage import segment_numbers
+from durasess.cli.salvage import count_segments
 from durasess.engine.engine import Engine
 from durasess.engine.files import RealFiles
 from durasess.engine.receipt import Receipt
@@ -114,7 +114,7 @@ class Drill:
             self._recover()
         if self._tally.is_clean:
             self._comparison.compare_again(self._path)
-            self._result.segments = len(segment_numbers(RealFiles(), self._path))
+            self._result.segments = count_segments(RealFiles(), self._path)
         self._result.seconds = time.perf_counter() - started
         return self._summed_up()
 

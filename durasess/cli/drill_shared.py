@@ -15,7 +15,7 @@ from durasess.cli.drill_rounds import Result, WriterResult, lifetime, reopen
 from durasess.cli.drill_source import STREAMS, Source, fold, place_of
 from durasess.cli.drill_worker import Orders
 from durasess.cli.output import Step
-from durasess.cli.salvage import segment_numbers
+from durasess.cli.salvage import count_segments
 from durasess.engine.engine import Engine
 from durasess.engine.files import RealFiles
 from durasess.engine.receipt import Receipt
@@ -180,7 +180,7 @@ class SharedDrill:
         result.acknowledged = max(self._acknowledged, default=0)
         result.beyond = max(0, self._comparison.last_seq - result.acknowledged)
         result.snapshots = len(self._snapshots)
-        result.segments = len(segment_numbers(RealFiles(), self._path))
+        result.segments = count_segments(RealFiles(), self._path)
         if self._waits:
             result.going_on_ms_median = statistics.median(self._waits)
             result.going_on_ms_max = max(self._waits)

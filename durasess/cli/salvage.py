@@ -100,6 +100,14 @@ def segment_numbers(disk: files.Files, directory: str) -> list[int]:
     return sorted({name.number for name in names if name.kind == "segment"})
 
 
+def count_segments(disk: files.Files, directory: str) -> int:
+    """How many there are; 0 where nobody made the session."""
+    try:
+        return len(segment_numbers(disk, directory))
+    except FileNotFoundError:
+        return 0
+
+
 def renamed(disk: files.Files, directory: str) -> Verified:
     """A session whose directory is not named as its files say, mostly a copy that somebody made to
     look at: read under the id that the files agree on."""

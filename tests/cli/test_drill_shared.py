@@ -116,16 +116,26 @@ def test_writer_that_does_not_go_on_is_found(
     whole = SharedDrill._check_going_on
 
     def check(self: SharedDrill, others: list[Killable], *more: Any) -> None:
+        # Not before they have begun, which takes as long as it takes.
+        monkeypatch.setattr(drill_process, "LONGEST_WAIT", 2.0)
         others[0]._process.send_signal(signal.SIGSTOP)
         # What it told before it was stopped must not count.
         others[0].wait_for("acknowledged", more_than=10**9)
         whole(self, others, [others[0].count("acknowledged")], *more[1:])
 
-    monkeypatch.setattr(drill_process, "LONGEST_WAIT", 2.0)
     monkeypatch.setattr(SharedDrill, "_check_going_on", check)
     result = drilled(tmp_path / "s", 5)
     assert result.kills == 1
     assert any("got no event" in problem for problem in result.problems), result.problems
+
+
+def test_writers_that_do_not_even_make_the_session_fail_the_drill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drill_process, "LONGEST_WAIT", 0.0)
+    result = drilled(tmp_path / "s", 5)
+    assert result.kills == 1 and result.segments in (0, 1)
+    assert any("told nothing" in problem for problem in result.problems), result.problems
 
 
 def test_writer_that_cannot_work_fails_the_drill(tmp_path: Path) -> None:
