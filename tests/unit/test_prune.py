@@ -1,8 +1,10 @@
 """Pruning: only what both snapshots cover, oldest first, never on the word of a bad snapshot."""
 
+import os
+
 import pytest
 
-from durasess import CorruptionError, StorageError
+from durasess import CorruptionError, EventRejectedError, StorageError
 from durasess.engine.files import RealFiles
 from durasess.engine.prune import prune
 from tests.support.sessions import (
@@ -95,3 +97,19 @@ def test_pruning_beside_a_failed_swap_is_refused():
     with pytest.raises(StorageError, match="nothing is pruned"):
         engine.prune()
     engine.abandon()
+
+
+def test_snapshot_that_the_program_does_not_go_on_with_is_not_leaned_on(tmp_path):
+    """Another program made it, that knows less: what it lacks is only in the log."""
+    path = make_snapshots(tmp_path / "s1", 2)
+    engine = open_inline(path, takes=lambda state: 3 in state, compress=False)
+    before = sorted(os.listdir(path))
+    with pytest.raises(EventRejectedError, match=r"knows less .* Take two snapshots"):
+        engine.prune()
+    assert sorted(os.listdir(path)) == before
+    for n in (3, 4):
+        engine.append("counted", n)
+        engine.snapshot()
+    assert engine.prune().segments
+    assert engine.state == [1, 2, 3, 4]
+    engine.close()
