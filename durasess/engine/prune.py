@@ -64,9 +64,11 @@ def prune(
 
 def _check_taken(claims: survey.Claims, fold: Fold) -> None:
     """Where this program replays the log because of a snapshot, the log has what that lacks."""
-    for found in claims.snapshots if fold.takes is not None else ():
+    if fold.takes is None:
+        return
+    for found in claims.snapshots:
         state = stored_state(found.document.state, found.trailer.schema_version, fold)
-        if fold.takes is not None and not fold.takes(state):
+        if not fold.takes(state):
             path = paths.join(claims.directory, found.name)
             raise EventRejectedError(
                 f"{path} was made by a program that knows less of the events than this one: what "

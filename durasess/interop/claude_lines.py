@@ -112,8 +112,9 @@ class Conversation:
     def _retold(self, node: int) -> Maps:
         """The messages of a node once more."""
         before = self.tree.told(self.tree.parent_of(node))
-        for number in range(self.tree.line_of(node), self.tree.last_line_of(node) + 1):
-            line = self._lines.reread(number)
+        first = self.tree.line_of(node)
+        for number in range(first, self.tree.last_line_of(node) + 1):
+            line = self._lines.reread(number, was_sound=number == first)
             if self._is_message(line) and self._tree_node(line) == node:
                 yield from self._said(line, node, before)
         yield from self.flush()

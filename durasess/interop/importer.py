@@ -128,8 +128,8 @@ class Lines(Protocol):
 
     def __iter__(self) -> Iterator[Line | End]: ...
 
-    def reread(self, number: int) -> Line:
-        """A line that was there before."""
+    def reread(self, number: int, *, was_sound: bool = False) -> Line:
+        """A line that was there before, and `was_sound`. StorageError when it is not any more."""
 
     def decoded(self, text: str) -> tuple[Any, list[str]]:
         """What a JSON text on a line stands for, without its secrets, and where they were;

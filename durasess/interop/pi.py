@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from durasess.errors import StorageError
 from durasess.interop import places
 from durasess.interop.aside import Ids
 from durasess.interop.importer import (
@@ -145,10 +144,5 @@ class _Reading:
             yield self._again(number)
 
     def _again(self, number: int) -> Mapped:
-        before = self._lines.reread(number)
-        if before.problem:
-            raise StorageError(
-                f"line {number} of the imported file changed while it was read: {before.problem}. "
-                "What is before that is imported; import again when its owner has finished with it."
-            )
+        before = self._lines.reread(number, was_sound=True)
         return Mapped(before, self._entries.again(before).drafts, again=True)

@@ -141,8 +141,14 @@ class Source:
         """What a JSON text on a line stands for, without its secrets, and where they were."""
         return self._decode.decoded(text)
 
-    def reread(self, number: int) -> Line:
-        """A line that was there before. StorageError when it is not any more."""
+    def reread(self, number: int, *, was_sound: bool = False) -> Line:
+        """A line that was there before, and `was_sound`. StorageError when it is not any more."""
+        line = self._again(number)
+        if was_sound and line.problem:
+            raise self._file.changed(number)
+        return line
+
+    def _again(self, number: int) -> Line:
         if self._file.is_compressed:
             for index, (raw, _) in enumerate(raw_lines(self._file), 1):
                 if index == number:

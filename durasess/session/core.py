@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from durasess.engine import values
 from durasess.engine.drafting import MAX_NAME
@@ -133,17 +133,20 @@ class Core:
     def run(self, operation: Operation[T]) -> T:
         """Carry an operation out, waiting in this thread."""
         try:
-            emission = next(operation)
-            while True:
-                try:
-                    receipts = self._append(emission)
-                except BaseException as error:
-                    emission = operation.throw(error)
-                else:
-                    emission = operation.send(receipts)
+            self._write_all(operation, next(operation))
         except StopIteration as ended:
             result: T = ended.value
             return result
+
+    def _write_all(self, operation: Operation[Any], emission: Emission) -> NoReturn:
+        """This batch and those behind it, until the operation ends: StopIteration, or an error."""
+        while True:
+            try:
+                receipts = self._append(emission)
+            except BaseException as error:
+                emission = operation.throw(error)
+            else:
+                emission = operation.send(receipts)
 
     def _append(self, emission: Emission) -> list[Receipt]:
         if not emission.drafts:
@@ -179,7 +182,7 @@ class Core:
                     self._stopped(operation)
                     raise
                 except BaseException as error:
-                    is_ending = is_ending or not isinstance(error, Exception | GeneratorExit)
+                    is_ending = is_ending or not isinstance(error, Exception)
                     emission = operation.throw(error)
                 else:
                     emission = operation.send(receipts)
@@ -191,14 +194,7 @@ class Core:
         """Write here what an interruption makes the operation write: the coroutine that carried it
         out is being closed."""
         with contextlib.suppress(StopIteration, _Stopped):
-            emission = operation.throw(_Stopped())
-            while True:
-                try:
-                    receipts = self._append(emission)
-                except BaseException as error:
-                    emission = operation.throw(error)
-                else:
-                    emission = operation.send(receipts)
+            self._write_all(operation, operation.throw(_Stopped()))
 
     async def _append_async(self, emission: Emission) -> list[Receipt]:
         if not emission.drafts:

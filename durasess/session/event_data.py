@@ -8,8 +8,8 @@ import msgspec
 
 
 class EventData(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The data of one type of event. `again`: an import says once more what it said before, since
-    the conversation goes on from there; it counts for nothing."""
+    """The data of one type of event. `again`, in those that have it: an import says once more what
+    it said before, since the conversation goes on from there; it counts for nothing."""
 
 
 class RecordedCall(EventData):

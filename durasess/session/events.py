@@ -154,6 +154,7 @@ class ToolResult(EventData):
     ok: bool = True
     key: str = ""
     error: dict[str, str] | None = None
+    again: bool = False
 
 
 class ToolRecovery(EventData):
@@ -191,6 +192,7 @@ class ContextCompacted(EventData):
 
     summary: str
     through: int
+    again: bool = False
 
 
 class UsageRecorded(EventData):

@@ -70,7 +70,7 @@ def _chunk(
     messages: list[Message] = []
     calls: dict[str, ToolState] = {}
     known = {message.seq for message in state.messages}
-    reach = Reach(state, start, before)
+    reach = Reach(state, before)
     within = _with_older_calls(reach.within(events(start - 1)), events, start, state)
     for left, states in _leaving(within, reducer, state.hidden, state.older_since):
         for message in left:

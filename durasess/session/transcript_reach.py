@@ -30,15 +30,14 @@ far."""
 
 
 class Reach:
-    """What is read for the messages of [start, before) that `state` does not hold.
+    """What is read for the messages before seq `before` that `state` does not hold.
 
     `unproven` is the first piece of a reply of which pieces may stand before what is read; 0 for
     none.
     """
 
-    def __init__(self, state: SessionState, start: int, before: int) -> None:
+    def __init__(self, state: SessionState, before: int) -> None:
         self._state = state
-        self._start = start
         self._before = before
         self._open: dict[str, str] = {}
         self._first = 0
@@ -46,7 +45,7 @@ class Reach:
         self.unproven = 0
 
     def within(self, events: Iterator[Event]) -> Iterator[Event]:
-        """Of these events, which begin with `start`, those to read."""
+        """Of these events those to read, from the first one on."""
         for event in events:
             if event.seq > self._state.seq:
                 return

@@ -880,6 +880,35 @@ def test_file_that_becomes_shorter_before_a_line_is_read_again_is_told(tmp_path:
         import_file(Store(tmp_path / "store"), str(path), on_progress=cut_off)
 
 
+@pytest.mark.parametrize("form", ["pi", "claude-code"])
+def test_line_that_is_another_one_when_it_is_read_again_is_told(form: str, tmp_path: Path) -> None:
+    """What it said would be missing behind the branch."""
+    lines: Lines
+    if form == "pi":
+        filler = [pi_reply(f"f{n}", f"f{n - 1}" if n else "b", "x" * 1000) for n in range(2000)]
+        lines = [PI_HEADER, pi_user("a", None, "go"), pi_reply("b", "a", "left")]
+        lines += [pi_user("c", None, "anew"), *filler, pi_user("z", "c", "back")]
+    else:
+        filler = [claude_user(f"f{n}", f"f{n - 1}" if n else "a", "x" * 1000) for n in range(2000)]
+        lines = [claude_user("a", None, "go"), claude_user("c", None, "anew")]
+        lines += [*filler, claude_user("z", "c", "back")]
+    path = write(tmp_path / "s.jsonl", lines)
+    seen, last = 0, path.stat().st_size + foreign_file.CHUNK
+
+    def change(size: int) -> None:
+        nonlocal seen
+        seen += size
+        if seen == last:
+            content = path.read_bytes()
+            begin = content.rindex(b"\n", 0, content.index(b"anew")) + 1
+            with path.open("r+b") as file:
+                file.seek(begin)
+                file.write(b"#")
+
+    with pytest.raises(StorageError, match=r"s\.jsonl: line \d+ changed while the file was read"):
+        import_file(Store(tmp_path / "store"), str(path), on_progress=change)
+
+
 class Killed(Exception):
     """Stands for the end of the process."""
 
